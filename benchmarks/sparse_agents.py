@@ -87,7 +87,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
 
 
 def rows(options: Namespace) -> Iterator[list[str]]:
-    cells = product(range(options.seeds), options.worlds, METHODS)
+    cells: Iterator[Any] = product(range(options.seeds), options.worlds, METHODS)
     jobs = {
         (world, method, seed): job(
             "sparse_agents:run", f"{world}, {method}, seed {seed}", 1.0 / (1 + seed),

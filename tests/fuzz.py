@@ -4,13 +4,16 @@
 
 prints, for each kind, how many were tried, were clear errors (a `DrogoError`), gave the right
 answer, and did neither, which is a mistake of the library. It runs without type checks, as a user's
-program does. An argument is replaced by a value of its own kind.
+program does. Every argument of every public function is replaced by values of its own kind, by
+objects that belong elsewhere, and by one of a misspelt name.
 """
 
 import argparse
 import collections
 import contextlib
+import inspect
 import io
+import itertools
 import json
 import signal
 import tempfile
@@ -19,52 +22,40 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
+import equinox as eqx
 import gymnasium
+import jax
 import numpy as np
+import optax
+from gymnasium.spaces import Discrete
+from stable_baselines3 import DQN
 
+import drogo
 from drogo import (
-    ALLO,
-    GDO,
-    GGDO,
-    MDP,
     Column,
-    Continuing,
     Drogo,
-    Goals,
-    GoalShaping,
     GridWorld,
-    LogGDO,
-    MiniGridWorld,
-    NaturalGDO,
-    NeverEnding,
-    OnlineMap,
-    OnlineShaping,
     OnlineTable,
-    Paper,
-    Potential,
-    Regression,
-    Spectrum,
     Transitions,
-    VectorOnlineShaping,
-    VectorPotentialShaping,
-    certify,
     collect,
     exact,
     fit,
     load,
     plot,
-    recommend,
-    solve,
-)  # fmt: skip
-from drogo.errors import DrogoError
-from drogo.learn import CNN, MLP, Effort, Optimiser, PairMLP, Quasimetric
+)
+from drogo.errors import ArgumentError, DrogoError
+from drogo.integrations import sb3
+from drogo.learn import MLP
 from drogo.requests import ResultDirectory
-from drogo.use import Option, OptionWrapper, learned_option, make_option
+from drogo.use import Option
+from drogo.use.shaping import spaces_of
 from drogo_paper.agents import Training, q_learning
-from drogo_paper.agents.learned_counts import LearnedCounts
 from drogo_paper.engines import Job, Outcome, Store
 from drogo_paper.reach_goals import ReachGoals
 from small_data import ROOM, world_env
@@ -83,6 +74,21 @@ ARRAYS = [
 FIELDS = [None, -1, 2**40, "x", [], {}, 0.5, True, [None], {"a": 1}]
 OBJECTS = [object(), 1j, b"x", {2.5}, [object()], float("nan")]
 """Values that are right for no argument."""
+ELSEWHERE = ["data.under data", "exact.solve mdp", "exact.overlap truth", "certify env", "sb3.LearnMap shaping",
+             "fit problem", "fit network"]  # fmt: skip
+"""Objects that are right for some arguments."""
+PASSED_ON = ["Policy.predict state", "Policy.predict episode_start", "a trajectory behaviourx",
+             "a trajectory truncatedx", "a solution observationsx", "a potential observationsx",
+             "learn.WandB runx", "solve source",
+             "Transitions.from_replay_buffer terminal_observation", "sb3.Checkpoints onlinex"]  # fmt: skip
+"""Arguments that take anything."""
+ROOMS = ("mdp", "exact", "worlds", "data", "learn", "problems", "use", "online", "plot",
+         "integrations.sb3", "integrations.torchrl")  # fmt: skip
+MADE = {"Edges", "HasMDP", "LogVector", "Eigenvectors", "DefaultPolicy", "Step", "Certificate", "Judge",
+        "Batch", "State", "Sample", "Prepared", "Report", "GoalTask", "OnlineState", "StepBatch",
+        "Solution", "Transitions", "MDP", "GridWorld", "six_arms", "river_swim", "names", "DrogoError", "check_all",
+        "ExploringDQN", "ShapedReplayBuffer"}  # fmt: skip
+"""Results, which are not made by their users, and functions without arguments."""
 LONGEST = 60
 """Seconds after which an attempt is a mistake: nothing here has much to compute."""
 SMALL = {"network": MLP(width=4, depth=1), "method": Drogo(updates=4)}
@@ -190,141 +196,179 @@ def stores(directory: Path, rng: np.random.Generator) -> Iterator[Attempt]:
 
 
 def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-    """Returns public functions with good arguments."""
+    """Returns public functions with good arguments, by their names. A default is good too."""
     world = GridWorld.parse(MAP)
     env, mdp = world_env(world, "coordinates"), world.mdp
-    data = collect(env, 300, seed=0)
-    solution = fit(data, Column(), **SMALL)
-    phi, lake = solution.potential(0), gymnasium.make("FrozenLake-v1", is_slippery=False)
+    data, lake = collect(env, 300, seed=0), gymnasium.make("FrozenLake-v1", is_slippery=False)
+    solution, goals = fit(data, Column(), **SMALL), drogo.solve(mdp, drogo.Goals())
+    method, network = Drogo(updates=4, action_values=True), MLP(width=4, depth=1)
+    acting = fit(collect(world_env(world), 300, seed=0), Column(), method, network=network)
+    phi, policy, table = solution.potential(0), acting.policy(0), OnlineTable(*spaces_of(env))
+    agent = DQN("MlpPolicy", env, buffer_size=99)
+    agent.learn(9, callback=sb3.LearnMap(OnlineTable(*spaces_of(env))))
     steps = {"reward": [-1.0, -1.0], "terminated": [False, True]}
-    short = Training(step_limit=10, steps=20, every=10)
-    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    table, ring = OnlineTable(*spaces.values()), np.roll(np.eye(4), 1, axis=1)
+    recorded = {"action": [0, 1], "behaviour": [0.5, 0.5], "default": [0.5, 0.5], "n_actions": 2}
+    recorded |= {**steps, "truncated": [False, False]}
+    spaces = dict(zip(("observation_space", "action_space"), spaces_of(env), strict=True))
+    online = {**spaces, "problem": Column(), "weight": 0.5, "discount": 0.9, "reward": -1.0,
+              "terminal": "zero", "goal_reward": 1.0}  # fmt: skip
+    ring, of = np.roll(np.eye(4), 1, axis=1), {"mdp": mdp, "lam": 20.0}
     states, vector = np.zeros(mdp.n_states), exact.spectrum(mdp, 2)
-    rule = {"weight": 0.5, "discount": 0.9, "terminal": "zero", "reward": -1.0, "goal_reward": 1.0}
-    field = {"batch_size": 4, "updates": 3, "weigh_actions": True, "stop_early": True}
-    penalised = {**field, "penalty": 1.0, "target_norm": 1.0, "delta": 0.1}
-    net = {"width": 4, "depth": 1}
-    effort = Effort(groups=3, rollouts=1, steps=5, rounds=1)
-    goal_env = ReachGoals(world_env(world, "state"))
+    overlap = {"vectors": vector.vectors, "truth": vector}
+    trained = {"updates": 3, "batch_size": 4}
+    net, goal_env = {"width": 4, "depth": 1}, ReachGoals(world_env(world, "state"))
+    effort = drogo.learn.Effort(groups=3, rollouts=1, steps=5, rounds=1)
+    problem = {"lam": 20.0, "default_policy": [0.25] * 4}
     vectors = gymnasium.vector.SyncVectorEnv([partial(world_env, world, "coordinates")])
     option = {"policy": lambda seen: 0, "begins": lambda seen: True, "ends": lambda seen: True}
-    columns = {"observation": data.observations[:2], "next_observation": data.observations[1:3],
-               "action": [0, 1], **steps}  # fmt: skip
-    more = {
-        "Continuing": (Continuing, {"lam": 20.0, "tolerance": 0.1, "reference": [0.0]}),
-        "Goals": (Goals, {"radius": 0.5, "most_goals": 9, "near": 0.5, "reached": None}),
-        "Spectrum": (Spectrum, {"vectors": 2, "matrix": "default", "discount": 0.9, "lam": 2.0}),
-        **{kind.__name__: (kind, penalised) for kind in (ALLO, GDO, GGDO, LogGDO, NaturalGDO)},
-        "Paper": (Paper, {"updates": 3, "cap": 2.0}), "Regression": (Regression, field),
-        "CNN": (CNN, net), "PairMLP": (PairMLP, net),
-        "Quasimetric": (Quasimetric, {**net, "components": 2, "length": 2}),
-        "Effort": (Effort, {"groups": 3, "rollouts": 1, "candidates": 2, "steps": 5, "rounds": 1}),
-        "fit of": (lambda **a: fit(**{**SMALL, **a}), {"data": data, "problem": Column(), "method":
-            Drogo(updates=2), "network": MLP(4, 1), "optimiser": None, "truth": None, "callbacks":
-            (), "checkpoint": None, "continue_from": None, "seeds": 1}),
-        "recommend": (recommend, {"data": data, "problem": Column()}),
-        "solve": (solve, {"source": mdp, "problem": Column()}),
-        "certify": (certify, {"solution": solution, "env": env, "starts": 2, "seed": 0, "tolerance":
-            None, "effort": effort}),
-        "NeverEnding": (NeverEnding, {"env": env, "at_end": 0.0}),
-        "ReachGoals": (ReachGoals, {"env": world_env(world, "state"), "failure": 0.0}),
-        "MiniGridWorld": (MiniGridWorld, {"env": "MiniGrid-Empty-5x5-v0", "layout": 0, "tile": 1,
-            "observation": "rgb", "actions": None, "step_limit": 9}),
-        "OnlineTable": (OnlineTable, {**spaces, "problem": Column(), "optimism": 0.0, "until_found":
-            True, "every": 10, "most_states": 99, **rule}),
-        "OnlineMap": (OnlineMap, {**spaces, "problem": Column(), "method": Drogo(), "network":
-            MLP(4, 1), "optimiser": None, "seed": 0, "capacity": 10, "sides": None, **rule}),
-        "OnlineTable.observe": (OnlineTable(*spaces.values()).observe, columns),
-        "OnlineShaping": (OnlineShaping, {"env": env, "online": table, "terminal_reward": None}),
-        "VectorOnlineShaping": (VectorOnlineShaping, {"env": vectors, "online": table}),
-        "VectorPotentialShaping": (VectorPotentialShaping, {
-            "env": vectors, "potential": phi, "weight": 0.5, "view": None}),
-        "GoalShaping": (GoalShaping, {"env": goal_env, "value": lambda a, b: np.zeros(len(a)),
-            "weight": 0.5, "discount": 0.9, "part": "achieved_goal"}),
-        "Potential": (Potential, {"function": len, "shape": (2,), "discount": 0.9, "name": "x",
-            "single": None}),
-        "potential.discounted": (phi.discounted, {"goal_reward": 1.0, "discount": 0.9, "goal": 0.0}),
-        "Transitions.concatenate": (Transitions.concatenate, {"parts": [data, data]}),
-        "data.batches": (lambda **a: list(data.batches(**a)), {"size": 100, "seed": 0}),
-        "data.save": (data.save, {"path": "nowhere.npz", "overwrite": 1}),
-        "exact.perron": (partial(exact.perron, MDP.from_arrays(ring, -np.ones(4))), {
-            "lam": 2.0, "reference": 0}),
-        "exact.spectrum": (exact.spectrum, {"mdp": mdp, "k": 2, "matrix": "default", "lam": 2.0}),
-        "exact.overlap": (exact.overlap, {"vectors": vector.vectors, "truth": vector}),
-        "exact.cosines": (exact.cosines, {"vectors": vector.vectors, "truth": vector}),
-        "Option": (Option, {**option, "name": "x"}),
-        "OptionWrapper": (OptionWrapper, {"env": env, "options": [Option(**option)], "limit": 3}),
-        "make_option": (make_option, {"world": env, "potential": states, "method": "climb",
-            "discount": 0.9, "name": "x"}),
-        "learned_option": (learned_option, {"online": table, "name": "x", "seed": 0}),
-        "LearnedCounts": (LearnedCounts, {**spaces, "seed": 0, "features": 2, "lam": 1.0, **net}),
-        "plot.heatmap": (plot.heatmap, {"world": world, "values": states}),
-        "plot.goal_maps": (plot.goal_maps, {"world": world, "maps": {"a": states}, "columns": 1}),
-        "plot.solution": (plot.solution, {"found": solution, "title": "x"}),
-        "plot.as_png": (plot.as_png, {"figure": plot.heatmap(world, states), "dpi": 10}),
+    observations, figure = data.observations, plot.heatmap(world, states)
+    columns = {"observation": observations[:2], "next_observation": observations[1:3], **steps}
+    at, shaped = {"observations": observations[:2]}, {"potential": phi, "weight": 0.5}
+    certified = {"reward": None, "terminal_reward": None, "start": None, "key": None}
+    identity, file = eqx.nn.Identity(), {"path": "/dev/null/x"}
+    own = eqx.nn.MLP(2, 4, 4, 1, key=jax.random.key(0))
+    public = {
+        "MDP.from_arrays": {"P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0], "terminal": [False, True],
+            "start": [1.0, 0.0]}, "MDP.from_gymnasium": {"env": lake, "max_states": 20},
+        "mdp.Costs": {}, "exact.solve": {**of, "terminal_reward": [0.0]}, "exact.log_column": of,
+        "exact.log_eigenvector": of, "exact.default_representation": of, "exact.log_columns": {**of,
+            "goals": [0, 2]}, "exact.solve_columns": {**of, "goals": [0, 2]},
+        "exact.transfer": {**of, "terminal_rewards": [0.0]}, "exact.spectral_radius": of,
+        "exact.perron": {"mdp": drogo.MDP.from_arrays(ring, -np.ones(4)), "lam": 2.0},
+        "exact.spectrum": {**of, "k": 2, "matrix": "default"}, "exact.overlap": overlap,
+        "exact.cosines": overlap, "GridWorld.parse": {"text": MAP}, "GridWorld.load": {"source":
+            "ring"}, "MiniGridWorld": {"env": "MiniGrid-Empty-5x5-v0", "step_limit": 9},
+        "NeverEnding": {"env": env, "at_end": 0.0},
+        "collect": {"env": env, "n": 20, "seed": 0, "start": "uniform", "reward": -1.0,
+            "terminal_reward": 0.0, "policy": None, "key": None, "file": None},
+        "data.under": {"data": data, "default_policy": [0.25] * 4},
+        "Transitions.from_arrays": {"observations": [[0.0], [1.0]], "next_observations": [[1.0],
+            [2.0]], **recorded}, "Transitions.from_table": {"observations": [[0.0], [1.0], [2.0]],
+            "state": [0, 1], "next_state": [1, 2], **recorded},
+        "Transitions.from_trajectories": {"trajectories": [{"observations": [0, 1, 2], "actions":
+            [0, 1], "rewards": [-1.0, -1.0], "terminated": True}], "action_space": Discrete(2)},
+        "Transitions.from_replay_buffer": {"buffer": agent.replay_buffer, "reward": -1.0},
+        "Transitions.concatenate": {"parts": [data, data]}, "Transitions.load": file,
+        "fit": {**SMALL, "data": data, "problem": Column(), "network": network},
+        "recommend": {"data": data, "problem": Column()}, "certify": {"solution": solution, "env": env,
+            "starts": 2, "effort": effort, **certified}, "learn.Effort": {}, "learn.Table": {},
+        "learn.MLP": net, "learn.CNN": net, "learn.PairMLP": net, "learn.Optimiser": {},
+        "learn.Quasimetric": {**net, "components": 2, "length": 2}, "Drogo": trained,
+        **{name: {**trained, "penalty": 1.0} for name in ("ALLO", "GDO", "GGDO", "LogGDO",
+            "NaturalGDO")}, "Paper": trained, "Regression": trained,
+        "learn.Policy": {"logits": len, "shape": (2,)}, "learn.Learner": {"objective":
+            drogo.learn.Objective(Column(), Drogo(cap=2.0)), "network": identity, "optimiser":
+            optax.sgd(0.1)}, "learn.Objective": {"problem": Column(), "method": Drogo(cap=2.0)},
+        "learn.TensorBoard": {"directory": "nowhere"}, "learn.WandB": {}, "Column": problem,
+        "Continuing": problem, "Goals": {**problem, "radius": 0.5, "most_goals": 9}, "Spectrum":
+            {**problem, "vectors": 2, "matrix": "default"}, "solve": {"source": mdp, "problem":
+            Column()}, "load": file, "Potential": {"function": len, "shape": (2,), "discount": 0.9},
+        "Potential.from_states": {"observations": np.arange(3), "values": np.zeros(3)},
+        "PotentialShaping": {"env": env, **shaped}, "VectorPotentialShaping": {"env": vectors, **shaped},
+        "GoalShaping": {"env": goal_env, "value": goals.value(0)}, "use.BonusWrapper": {"env": env,
+            "shaping": table}, "use.Option": option, "use.OptionWrapper": {"env": env, "options":
+            [Option(**option)]}, "use.make_option": {"world": env, "potential": states, "method":
+            "climb"}, "use.learned_option": {"online": table}, "use.LearnedCounts": {**spaces,
+            "features": 2, "lam": 1.0, **net}, "OnlineTable": online, "OnlineMap": {**online,
+            "method": Drogo(), "network": network, "capacity": 10, "sides": None},
+        "OnlineShaping": {"env": env, "online": table}, "VectorOnlineShaping": {"env": vectors,
+            "online": table}, "online.OnlineLearner": {"problem": Column(), "method": None,
+            "network": own, "n_actions": 4}, "sb3.LearnMap": {"shaping": table},
+        "sb3.Checkpoints": {**file, "online": table}, "sb3.save": {**file, "agent": agent},
+        "sb3.restore": {**file, "agent": agent}, "torchrl.PotentialTransform": shaped, "plot.heatmap": {"world": world, "values": states},
+        "plot.goal_maps": {"world": world, "maps": {"a": states}}, "plot.learned": {"world": world,
+            "truth": states, "v": solution.v, "history": solution.history, "title": "x"},
+        "plot.solution": {"found": solution}, "plot.certificate": {"result": drogo.certify(solution,
+            env, starts=2, effort=effort)}, "plot.curves": {"axes": figure.axes[0], "history":
+            solution.history}, "plot.as_png": {"figure": figure, "dpi": 10},
     }  # fmt: skip
-    return more | {
-        "Transitions.from_arrays": (Transitions.from_arrays, {
-            "observations": [[0.0], [1.0]], "next_observations": [[1.0], [2.0]], "truncated":
-            [False, False], "terminal_reward": [0.0, 0.0], **steps}),
-        "Transitions.from_table": (Transitions.from_table, {
-            "observations": [[0.0], [1.0], [2.0]], "state": [0, 1], "next_state": [1, 2], **steps}),
-        "Transitions.from_trajectories": (lambda **a: Transitions.from_trajectories([a]), {
+    bound = {
+        "MDP.index_of": (drogo.MDP.from_gymnasium(lake).index_of, {"observations": np.arange(3)}),
+        "GridWorld.observations": (world.observations, {"kind": "pixels"}),
+        "a trajectory": (lambda **a: Transitions.from_trajectories([a]), {
             "observations": [[0.0], [1.0], [2.0]], "actions": [0, 1], "rewards": [-1.0, -1.0],
             "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False}),
-        "MDP.from_arrays": (MDP.from_arrays, {
-            "P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0], "terminal": [False, True]}),
-        "MDP.from_gymnasium": (partial(MDP.from_gymnasium, lake), {
-            "reward": -1.0, "max_states": 20, "seed": 0}),
-        "exact.solve": (partial(exact.solve, mdp), {
-            "lam": 20.0, "definition": "column", "delta": 0.01, "terminal": "absorbing",
-            "terminal_reward": [0.0]}),
-        "exact.log_columns": (partial(exact.log_columns, mdp), {"lam": 20.0, "goals": [0, 2]}),
-        "exact.transfer": (partial(exact.transfer, mdp), {"lam": 20.0, "terminal_rewards": [0.0]}),
-        "Column": (Column, {"lam": 20.0, "tolerance": 0.1}),
-        "Drogo": (Drogo, {"updates": 2, "batch_size": 20, "terminal_fraction": 0.1, "cap": 2.0,
-            "target_rate": 0.5, "emphasis": 0.0}),
-        "Optimiser": (Optimiser, {
-            "name": "adam", "step_size": 1e-3, "schedule": "constant", "clip_norm": 0.5}),
-        "MLP": (MLP, {"width": 4, "depth": 1, "frequencies": 2}),
-        "fit": (lambda **a: fit(data, Column(), **SMALL, **a).v, {"seeds": 1}),
-        "collect": (partial(collect, env), {
-            "n": 20, "seed": 0, "start": "uniform", "reward": -1.0, "terminal_reward": 0.0}),
-        "Potential.from_states": (drogo.Potential.from_states, {
-            "observations": np.arange(3), "values": np.zeros(3)}),
-        "PotentialShaping": (lambda **a: drogo.PotentialShaping(env, phi, **a).reset(seed=0), {
-            "weight": 0.5, "discount": 0.9, "terminal": "zero"}),
-        "GridWorld.parse": (GridWorld.parse, {"text": MAP}),
-        "GridWorld.load": (GridWorld.load, {"source": "ring"}),
-        "GridWorld.observations": (world.observations, {"kind": "pixels", "tile": 1}),
-        "Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
-        "q_learning": (partial(q_learning, mdp, short), {"step_size": np.ones(2), "seed":
-            np.arange(2), "potential": np.zeros((2, mdp.n_states)), "weight": np.zeros(2)}),
-        "a fit": (lambda **a: solution(*a.values()), {"observations": data.observations[:2]}),
-        "a fit's potential": (solution.potential, {"seed": 0}),
-        "load": (load, {"path": "nowhere.npz"}),
-        "a job": (lambda **a: Job(**a).id, {
+        "data.batches": (lambda **a: list(data.batches(**a)), {"size": 9, "seed": 0}),
+        "data.rows": (data.rows, {"which": [0, 1]}), "data.save": (data.save, file),
+        "a solution": (lambda **a: solution(*a.values()), at), "solution.index": (solution.index, {
+            "seed": 0}), "solution.potential": (solution.potential, {"goal_reward": 1.0, "discount":
+            0.9, "normalised": True}), "solution.policy": (acting.policy, {}), "solution.value_fn": (
+            solution.value_fn, {}), "goals.transfer": (goals.transfer, {"terminal_rewards": [0.0]}),
+        "solution.save": (solution.save, file), "Policy.predict": (policy.predict, {"observation":
+            0}), "Policy.probabilities": (policy.probabilities, {"observations": [0, 1]}),
+        "a potential": (lambda **a: phi(*a.values()), at), "phi.at": (phi.at, {"observation":
+            [0.5, 0.5]}), "phi.shaped": (phi.shaped, {"terminated": [False, True], **at, "next_observations":
+            observations[:2], "rewards": [1.0, 1.0], "discount": 0.9}),
+        "phi.normalised": (phi.normalised, {"data": data}), "phi.to_onnx": (phi.to_onnx, file),
+        "phi.discounted": (phi.discounted, {"goal_reward": 1.0, "discount": 0.9}),
+        "online.observe": (OnlineTable(*spaces_of(env)).observe, {**columns, "action": [0, 1]}),
+        "online.shaped": (table.shaped, columns), "online.potential": (table.potential, at),
+        "online.act": (table.act, {**at, "rng": np.random.default_rng(0)}),
+        "online.save": (table.save, file), "online.restore": (table.restore, file),
+        "paper.Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
+        "paper.q_learning": (q_learning, {"mdp": mdp, "training": Training(10, steps=20, every=10),
+            "step_size": np.ones(2), "seed": np.arange(2), "potential": np.zeros((2, mdp.n_states)),
+            "weight": np.zeros(2)}),
+        "paper.Job": (lambda **a: Job(**a).id, {
             "function": "run_jobs:square", "settings": {"x": 1}, "label": "", "seconds": 1.0}),
     }  # fmt: skip
+    rooms = {room.rpartition(".")[2]: import_module(f"drogo.{room}") for room in ROOMS}
+    for room, module in {"": drogo, **rooms}.items():
+        for name in getattr(module, "__all__", dir(module)):
+            part, names = getattr(module, name), (name, f"{room}.{name}")
+            is_public = isinstance(part, type | FunctionType) and part.__module__[:6] == "drogo."
+            if is_public and not name.startswith(("Abstract", "_")) and name not in MADE:
+                assert not public.keys().isdisjoint(names), f"{name} is not called"
+    for name, good in public.items():
+        room, _, rest = name.partition(".")
+        bound[name] = attrgetter(rest if room in rooms else name)(rooms.get(room, drogo)), good
+    for name, (function, good) in bound.items():
+        parts = inspect.signature(function).parameters.values()
+        defaults = {part.name: part.default for part in parts if part.default is not part.empty}
+        bound[name] = function, {**defaults, **good}
+    return bound
 
 
 def arguments(rng: np.random.Generator) -> Iterator[Attempt]:
-    """Good calls of public functions in which one argument is another value of its kind."""
+    """Good calls of public functions, in each of which one argument is another value of its kind, a
+    value or an object that belongs elsewhere, or misspelt."""
     functions = calls()
-    while True:
-        name = str(rng.choice(list(functions)))
+    objects = [functions[name][1][part] for name, part in map(str.split, ELSEWHERE)]
+    kinds = {bool: NUMBERS, str: TEXTS, (int, float): NUMBERS, (list, np.ndarray): ARRAYS}
+    cases = []
+    for name, (_, good) in functions.items():
+        for argument, value in good.items():
+            same = [kinds[kind] for kind in kinds if isinstance(value, kind)][:1]
+            cases += [(name, argument, argument, part, False) for part in itertools.chain(*same)]
+            others = [] if argument == "env" else [eqx.nn.MLP] if argument == "network" else objects
+            others = [*OBJECTS, *(part for part in others if not isinstance(value, type(part)))]
+            wrong = [*((argument, part) for part in others), (argument + "x", value)]
+            wrong = [] if name.startswith("paper") else wrong
+            wrong = [part for part in wrong if f"{name} {part[0]}" not in PASSED_ON]
+            cases += [(name, argument, *part, True) for part in wrong]
+    for k in itertools.chain.from_iterable(rng.permutation(len(cases)) for _ in itertools.count()):
+        name, replaced, argument, value, wrong = cases[k]
         function, good = functions[name]
-        argument = str(rng.choice(list(good)))
-        kinds = {str: TEXTS, (int, float): NUMBERS, (list, np.ndarray): ARRAYS}
-        same = [kinds[kind] for kind in kinds if isinstance(good[argument], kind)]
-        for choices in [*same, *[OBJECTS] * (name != "a job")]:
-            value = choices[rng.integers(len(choices))]
-            call = partial(function, **{**good, argument: value})
-            # An accepted value of the same kind is checked by the tests of its room.
-            wrong = choices is OBJECTS
-            text = f"{'wrong ' * wrong}arguments of {name}|{argument}={value!r}"
-            yield text[:200], call, lambda answer, wrong=wrong: not wrong
+        kept = {key: part for key, part in good.items() if key != replaced}
+        module, call = function.__module__, partial(function, **kept, **{argument: value})
+        room = module.split(".")[1] if module.startswith("drogo.") else name
+        text = f"{'wrong ' * wrong}arguments of {room}|{name} {argument}={value!r}"
+        # An accepted value of the same kind is checked by the tests of its room.
+        yield (
+            text[:200],
+            partial(naming, argument, call) if wrong else call,
+            lambda _, w=wrong: not w,
+        )
+
+
+def naming(argument: str, call: Callable[[], Any]) -> Any:
+    """Calls a function whose errors must name an argument."""
+    try:
+        return call()
+    except ArgumentError as error:
+        if error.argument is None and argument not in str(error):
+            raise AssertionError(f"no argument is named: {error}") from error
+        raise
 
 
 def run(

@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "drogo"
 ROOMS = (
-    "errors", "files", "requests", "device", "progress", "mdp", "exact", "worlds", "data", "graph",
+    "errors", "public", "files", "requests", "device", "progress", "mdp", "exact", "worlds", "data", "graph",
     "potential", "learn", "problems", "use", "online", "integrations", "plot", "cli", "__main__",
 )  # fmt: skip
 

@@ -4,12 +4,11 @@ The public names are listed once, in `__init__.pyi`, and load what they need whe
 used. Importing this package registers the environments `drogo/...-v0` with Gymnasium.
 """
 
-import lazy_loader
-
+from drogo.public import attach
 from drogo.worlds.shipped import register
 
 __version__ = "0.2.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
 
 register()
-del register
+del attach, register

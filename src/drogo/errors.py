@@ -138,11 +138,14 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def unknown_argument(name: str, every: Collection[str], remedy: str = "") -> ArgumentTypeError:
+def unknown_argument(
+    name: str, every: Collection[str], remedy: str = "", problem: str = ""
+) -> ArgumentTypeError:
     """Returns the error for an argument that there is not, with the closest one that there is."""
     close = difflib.get_close_matches(name, every, n=1)
     remedy = remedy or (f"Did you mean {close[0]}?" if close else f"Use {', '.join(every)}.")
-    return ArgumentTypeError(f"{name} is not an argument.", remedy=remedy, argument=name)
+    problem = problem or f"{name} is not an argument."
+    return ArgumentTypeError(problem, remedy=remedy, argument=name)
 
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:

@@ -56,7 +56,6 @@ def as_path(name: str, value: Any) -> Path:
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Writes a file, and its directories, so that readers see all of its content or none of it."""
-    errors.check_flag("overwrite", overwrite)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,11 @@ from jaxtyping import Float, Int
 from drogo import errors
 from drogo.data import arrays
 from drogo.data.index import ObservationIndex
-from drogo.data.transitions import Transitions, check_transitions
+from drogo.data.transitions import Transitions
 from drogo.errors import ArgumentError, check_choice, check_share
+from drogo.files import as_path
 from drogo.graph import Graph
+from drogo.public import checked
 
 Function = Callable[[np.ndarray], Any]  # Maps a batch of observations to one number for each.
 Vectors = Float[np.ndarray, "*seeds states"]
@@ -26,6 +28,7 @@ NEAR = 1e-6
 """The largest difference of a table and a network that agree, relative to 1 or to the value."""
 
 
+@checked
 @dataclass(frozen=True)
 class Potential:
     """A function of observations whose inputs and outputs are checked.
@@ -51,17 +54,13 @@ class Potential:
     graph: Callable[[], Graph] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        wanted = "a function of observations"
-        errors.check_type("function", self.function, Callable, wanted)
-        errors.check_type("single", self.single, Callable | None, wanted)
         errors.check_type("shape", self.shape, tuple | None, "the shape of an observation")
-        errors.check_type("name", self.name, str, "a string")
         if self.discount is not None:
             errors.check_share("discount", self.discount)
 
     def __call__(self, observations: Any) -> Float[np.ndarray, " batch"]:
         """Returns the values of a batch of observations: one finite number for each."""
-        batch = np.asarray(observations)
+        batch = arrays.real("observations", observations)
         self._check_shape(batch.shape[1:])
         values = self._values(batch)
         self._check_finite(values, batch)
@@ -69,7 +68,7 @@ class Potential:
 
     def at(self, observation: Any) -> float:
         """Returns the value of a single observation, a finite number."""
-        array = np.asarray(observation)
+        array = arrays.real("observation", observation)
         self._check_shape(array.shape)
         value = self.single(array) if self.single is not None else self._values(array[None])[0]
         if not math.isfinite(value):
@@ -88,9 +87,10 @@ class Potential:
         """
         self.check_discount(check_share("discount", discount))
         weight = None if weight is None else check_share("weight", weight)
-        reward, phi, next_phi = np.asarray(rewards), self(observations), self(next_observations)
+        reward, over = arrays.real("rewards", rewards), arrays.real("terminated", terminated)
+        phi, next_phi = self(observations), self(next_observations)
         numbers = arrays.numbers("rewards", reward.ravel(), reward.size)
-        over = arrays.flags("terminated", np.asarray(terminated).ravel(), reward.size)
+        over = arrays.flags("terminated", over.ravel(), reward.size)
         if not len(phi) == len(next_phi) == len(over):
             sizes = f"{len(over)} rewards, {len(phi)} observations and {len(next_phi)} next ones"
             raise ArgumentError(f"there are {sizes}.", argument="observations")
@@ -109,7 +109,7 @@ class Potential:
     def to_onnx(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes what `to_torch` returns to a file of ONNX, from a batch of `observations` to the
         `potential` of each."""
-        self._translated().to_onnx(path, overwrite=overwrite)
+        self._translated().to_onnx(as_path("path", path), overwrite=overwrite)
 
     def check_discount(self, discount: float) -> None:
         """Raises an error if the potential was made for another discount than the agent's."""
@@ -147,14 +147,13 @@ class Potential:
             at = int(conflict.argmax())
             problem = f"{name} has two values for observation {_short(table[at])}: "
             raise ArgumentError(f"{problem}{values[first[at]]}, {values[at]}.", argument="values")
-        errors.check_type("otherwise", otherwise, Potential | None, "a Potential")
         lookup = _Lookup(index, values, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.single, lookup.graph)
 
     def normalised(self, data: Transitions) -> Potential:
         """Returns the potential divided by its mean difference between neighbours, which are
         observations that are one step apart in the transitions."""
-        table = check_transitions("data", data).observations
+        table = data.observations
         return self.divided(float(mean_step(self(table), data.neighbours)))
 
     def divided(self, scale: float) -> Potential:

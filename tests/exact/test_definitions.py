@@ -139,14 +139,8 @@ def test_vanishing_lambda_is_the_shortest_path(name, lam):
 )
 def test_an_object_that_is_not_an_mdp(solver, unchecked):
     rest = {"spectrum": (2,), "transfer": (1.0, [0.0])}.get(solver, (1.0,))
-    for value, remedy in {
-        "four-rooms": "MDP.from_arrays",
-        GridWorld.load("four-rooms"): "attribute mdp",
-        gymnasium.make("FrozenLake-v1"): "MDP.from_gymnasium(env)",
-    }.items():
-        error = refused(ArgumentTypeError, "mdp", getattr(exact, solver), value, *rest)
-        assert type(value).__name__ in str(error)
-        assert remedy in str(error)
+    for value in ("four-rooms", GridWorld.load("four-rooms"), gymnasium.make("FrozenLake-v1")):
+        refused(ArgumentTypeError, "mdp", getattr(exact, solver), value, *rest)
 
 
 def test_formulations_and_terminal_rewards():

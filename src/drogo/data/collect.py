@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -13,7 +14,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
-from drogo import errors
 from drogo.data.index import TableBuilder
 from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
@@ -102,9 +102,6 @@ def collect(
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str):
         check_choice("start", start, ("uniform", "reset"))
-    wanted = "a function of the environment, or of an observation, and rng"
-    errors.check_type("start", start, str | Callable | None, wanted)
-    errors.check_type("policy", policy, Callable | None, wanted)
     behaviour, file = options.get("behaviour"), options.get("file")
     file = None if file is None else as_path("file", file)
     numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
@@ -117,8 +114,12 @@ def collect(
     inner = without_transparent(env)
     unsampled = (behaviour, numbers.terminal_reward, key, file)
     is_plain = all(option is None for option in unsampled) and not callable(numbers.reward)
+    named = getattr(reward, "__name__", reward)
+    name = getattr(getattr(env, "spec", None), "id", None) or type(env).__name__
+    origin = {"env": name, "key": key, "reward": named if isinstance(named, str) else reward}
     if is_plain and not callable(start) and isinstance(inner, HasMDP):
-        return _sample(inner, n, rng, start or "uniform", policy, numbers.reward)
+        data = _sample(inner, n, rng, start or "uniform", policy, numbers.reward)
+        return replace(data, origin=origin)
     if start == "uniform":
         problem = f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
         problem += "behaviour, terminal_reward, key, file, or function as reward."
@@ -131,9 +132,10 @@ def collect(
 
         seed = int(rng.integers(2**31))
         columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
-        return Transitions.from_table(**columns)
+        return replace(Transitions.from_table(**columns), origin=origin)
     steps, space = _steps(env, rng, begin, policy, key)
-    return _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
+    data = _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
+    return replace(data, origin=origin)
 
 
 def _is_vec_env(env: Any) -> bool:

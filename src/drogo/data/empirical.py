@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float, Int
 
-from drogo.data.transitions import Transitions, check_transitions
+from drogo.data.transitions import Transitions
 from drogo.errors import ArgumentError, DataError, counted
 from drogo.exact.growth import infinite
 from drogo.mdp import Edges
@@ -42,7 +42,6 @@ def under(
     default policy itself stay. Otherwise transitions get importance weights, unless a value is
     learned for each action (`by_action`).
     """
-    check_transitions("data", data)
     if data.action is None:
         if default_policy is not None:
             problem = "default_policy is given, but the transitions have no actions."
@@ -262,7 +261,8 @@ def check_terminated(data: Transitions) -> None:
         problem = f"none of the {len(data)} transitions reaches a terminal state, to anchor v."
         remedy = "Collect more transitions, or begin nearer to a terminal state (start=). For a "
         remedy += "task that never ends, use the problem Continuing."
-        command = "Collect more transitions, for example --transitions=1000000."
+        command = "If the task never ends, use the problem drogo.Continuing in Python; otherwise "
+        command += "collect more, for example --transitions=1000000."
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 

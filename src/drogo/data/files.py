@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,10 @@ ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "trunca
 
 
 def write(
-    path: Path, columns: dict[str, np.ndarray | None], n_actions: int | None, *, overwrite: bool
+    path: Path, columns: dict[str, np.ndarray | None], settings: dict[str, Any], *, overwrite: bool
 ) -> None:
     """Writes the known columns of transitions. Observations that are in a file stay there."""
     parts = {name: part for name, part in columns.items() if part is not None}
-    settings: dict[str, Any] = {"n_actions": n_actions}
     table = parts["observations"]
     if isinstance(table, np.memmap) and table.filename and table.flags.c_contiguous:
         file = Path(str(table.filename)).resolve()
@@ -51,7 +51,8 @@ def read(path: Path, from_table: Callable[..., Any]) -> Any:
         parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
     try:
         columns: dict[str, Any] = {"outcome": None, **parts}
-        return from_table(**columns, n_actions=settings.get("n_actions"))
+        data = from_table(**columns, n_actions=settings.get("n_actions"))
+        return replace(data, origin=settings["origin"])
     except DataError as error:
         raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
@@ -67,6 +68,8 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
             raise ValueError(f"its observations have the shape {shape}")
         if np.dtype(settings["dtype"]).kind not in KINDS:
             raise ValueError(f"its observations have the type {settings['dtype']}")
+    if not isinstance(settings["origin"], dict):
+        raise ValueError(f"its origin is {settings['origin']!r}")
     if set(headers) != expected:
         raise ValueError(f"it holds {', '.join(sorted(headers))}")
     lengths = {headers[name].shape[:1] for name in expected - {"observations"}}

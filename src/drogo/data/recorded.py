@@ -132,6 +132,8 @@ def of_buffer(
     done = _chosen("dones", buffer.dones, slots)
     over, key = _terminated(buffer, terminated, slots, done), as_key(key)
     before, lost = _observations(buffer.observations, buffer, key, slots), np.zeros_like(done)
+    if stand_in is not None:
+        _stand_in(stand_in, key, before)  # is checked even where it is not needed
     if buffer.optimize_memory_usage:
         after = _observations(buffer.observations, buffer, key, (slots + 1) % buffer.buffer_size)
         newest = slots == (buffer.pos - 1) % buffer.buffer_size

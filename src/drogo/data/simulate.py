@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, final, runtime_checkable
 
@@ -17,8 +17,9 @@ from jaxtyping import Bool, Float, Shaped
 
 from drogo.data.collect import Start, outcomes, without_transparent
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, part_of
-from drogo.errors import ArgumentError, check_type
+from drogo.errors import ArgumentError
 from drogo.mdp import MDP, HasMDP
+from drogo.public import checked
 
 LONGEST_WALK = 50  # The most random steps between a reset and the start of a simulation.
 SHARED = (gymnasium.Space, EnvSpec, np.random.Generator, np.random.RandomState, random.Random)
@@ -195,6 +196,7 @@ def _objects(places: Sequence[tuple[Any, np.ndarray]]) -> tuple[np.ndarray, np.n
     return array, np.stack([observation for _, observation in places])
 
 
+@checked
 def simulator(
     env: gymnasium.Env,
     *,
@@ -205,8 +207,6 @@ def simulator(
 ) -> Simulator:
     """Returns a simulator of an environment, with the arguments of `collect`. Without `start`, it
     starts in any state of an MDP, where `StepsMany` says, or after a reset and random steps."""
-    check_type("env", env, gymnasium.Env, "a single Gymnasium environment")
-    check_type("start", start, Callable | None, "a function start(env, rng), or leave it out")
     numbers = StepNumbers(reward, terminal_reward).checked()
     space, inner = copy.deepcopy(env.action_space), without_transparent(env)
     is_plain = start is None and key is None and numbers.terminal_reward is None

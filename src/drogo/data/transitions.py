@@ -78,6 +78,8 @@ class Transitions:
     `terminal_reward` was given."""
     n_actions: int | None = None
     """The number of actions, if they are discrete and known."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """The environment's id, and the `key` and the `reward`, as far as `collect` knows them."""
     weight: Float[np.ndarray, " n"] = field(kw_only=True)
     """The weight of each transition: 1 until `drogo.data.under` weights the actions."""
 
@@ -93,13 +95,6 @@ class Transitions:
     def __getitem__(self, which: slice | npt.ArrayLike) -> Transitions:
         """Selects transitions by a slice, a mask or an array of indices, and drops the observations
         that they do not use. A table in a file is kept as a whole."""
-        if not isinstance(which, slice):
-            which = np.asarray(which)
-            if which.ndim != 1 or which.dtype.kind not in "biu":
-                problem = "transitions are selected by a slice, a mask or an array of indices."
-                raise ArgumentTypeError(problem, remedy="A single one is data[k : k + 1].")
-            if which.dtype == bool and which.size != len(self):
-                raise ArgumentError(f"a mask of {which.size} does not fit {len(self)} transitions.")
         taken = self.rows(which)
         if len(taken) == 0:
             raise DataError("the selection has no transitions.")
@@ -112,6 +107,16 @@ class Transitions:
 
     def rows(self, which: Any) -> Transitions:
         """Returns some of the transitions, with the same table of observations."""
+        if not isinstance(which, slice):
+            which = arrays.real("which", which)
+            if which.ndim != 1 or which.dtype.kind not in "biu":
+                problem = "transitions are selected by a slice, a mask or an array of indices."
+                remedy = "A single one is data[k : k + 1]."
+                raise ArgumentTypeError(problem, remedy=remedy, argument="which")
+            beyond = which.size and max(which.max(), -1 - which.min()) >= len(self)
+            if which.size != len(self) if which.dtype == bool else beyond:
+                problem = f"{which} does not fit {len(self)} transitions."
+                raise ArgumentError(problem, argument="which")
         columns = {name: getattr(self, name) for name in COLUMNS}
         taken = {name: frozen(part[which]) for name, part in columns.items() if part is not None}
         return replace(self, **taken)
@@ -135,8 +140,10 @@ class Transitions:
     def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
         """Joins transitions of one environment, of which all have actions or none has. Equal
         observations (bit for bit) are merged. A column that some parts do not have is left out."""
-        errors.check_type("parts", parts, Iterable, "several Transitions")
-        parts = [check_transitions("parts", part) for part in parts]
+        wanted = "several drogo.Transitions"
+        parts = list(errors.check_type("parts", parts, Iterable, wanted))
+        for part in parts:
+            errors.check_type("parts", part, Transitions, wanted)
         if not parts:
             raise arrays.wrong("parts", "is empty; give at least one Transitions.")
         columns = {name: [getattr(part, name) for part in parts] for name in COLUMNS}
@@ -291,7 +298,6 @@ class Transitions:
                 `Step` was taken, if that is known.
             key: The part of a `Dict` observation to keep, or several, as in `collect`.
         """
-        errors.check_flag("scaled_actions", scaled_actions)
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
         return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers))
@@ -413,14 +419,10 @@ class Transitions:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Saves to an `.npz` file, which names the file of observations that are in one already."""
         columns = {name: getattr(self, name) for name in files.ARRAYS}
-        files.write(as_path("path", path), columns, self.n_actions, overwrite=overwrite)
+        settings = {"n_actions": self.n_actions, "origin": dict(self.origin)}
+        files.write(as_path("path", path), columns, settings, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
         """Loads transitions from the `.npz` file that `save` wrote."""
         return files.read(as_path("path", path), cls.from_table)
-
-
-def check_transitions(name: str, value: object) -> Transitions:
-    """Returns the argument `name`, or raises an `ArgumentTypeError` if it is no `Transitions`."""
-    return errors.check_type(name, value, Transitions, "drogo.Transitions, as drogo.collect does")

@@ -19,3 +19,6 @@ from drogo.exact.spectra import (
     overlap as overlap,
     spectrum as spectrum,
 )
+from drogo.public import check_all
+
+check_all(globals())

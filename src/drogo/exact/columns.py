@@ -37,7 +37,7 @@ from drogo.exact.positive import (
 from drogo.exact.rows import Reach, Rows, default_rows, weighted_rows
 from drogo.files import check_memory
 from drogo.mdp.arrays import as_floats, as_indices, leads_to
-from drogo.mdp.model import MDP, Edges, check_mdp
+from drogo.mdp.model import MDP, Edges
 
 FEWEST, MOST = 8, 32  # The range of the number of goals per batch.
 CACHE = 2**18  # The approximate number of floats that a processor's cache holds.
@@ -91,7 +91,7 @@ def solve_columns(mdp: MDP, lam: float, goals: npt.ArrayLike | None = None) -> C
     Returns:
         The columns. If some are inaccurate, `status` says so; `checked()` then raises.
     """
-    n, lam = check_mdp(mdp).n_states, check_positive("lam", lam)
+    n, lam = mdp.n_states, check_positive("lam", lam)
     numbers = np.arange(n) if goals is None else as_indices("goals", goals, n)
     if not numbers.size:
         raise ArgumentError("goals is empty; name at least one state.", argument="goals")
@@ -128,7 +128,7 @@ def transfer(
         The vector, or one for each task. It is minus infinity in a state that reaches no terminal
         state of finite reward. An inaccurate entry is an error.
     """
-    check_has_terminal(check_mdp(mdp))
+    check_has_terminal(mdp)
     lam = check_positive("lam", lam)
     rewards = as_rewards(terminal_rewards, int(mdp.terminal.sum()), lam)
     values = np.full((*rewards.shape[:-1], mdp.n_states), -np.inf)

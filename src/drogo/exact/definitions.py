@@ -36,7 +36,7 @@ from drogo.exact.positive import (
 )
 from drogo.exact.rows import Rows, Values, check_parameters, default_rows, successor_rows
 from drogo.mdp.arrays import as_floats
-from drogo.mdp.model import MDP, check_mdp
+from drogo.mdp.model import MDP
 
 DEFINITIONS = ("column", "transition", "representation", "right")
 MAX_STATES_DENSE = 5000
@@ -92,7 +92,6 @@ def solve(
     Returns:
         The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
     """
-    check_mdp(mdp)
     check_choice("definition", definition, DEFINITIONS)
     lam, delta = check_parameters(lam, terminal, delta)
     if terminal_reward is not None and definition != "column":
@@ -143,7 +142,7 @@ def log_eigenvector(
 def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Values:
     """Computes the positive top eigenvector of `(SR + SR^T)/2`, of unit norm, where `SR` is
     `(I - discount P)^-1`, or raises `NotConverged` if some entry is not accurate."""
-    rows = successor_rows(check_mdp(mdp), discount)
+    rows = successor_rows(mdp, discount)
     vector = _eigenvector("representation", mdp, rows)
     return np.exp(LogVector("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)
 
@@ -229,13 +228,13 @@ def default_representation(
     Every entry is accurate; those below 1e-308 are 0. The arguments are those of `exact.solve`.
     """
     lam, delta = check_parameters(lam, terminal, delta)
-    check_finite(check_mdp(mdp), lam)
+    check_finite(mdp, lam)
     return _inverse(default_rows(mdp, lam, terminal, delta))
 
 
 def successor_representation(mdp: MDP, discount: float = 0.99) -> Square:
     """Computes `SR = (I - discount P)^-1` of at most 5,000 states; terminal rows of P are zero."""
-    return _inverse(successor_rows(check_mdp(mdp), discount))
+    return _inverse(successor_rows(mdp, discount))
 
 
 def _inverse(rows: Rows) -> Square:

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
 from drogo.exact.positive import InLogs, NoPositiveSolution, Pencil, factorise, positive_eigenvector
 from drogo.exact.rows import Mask, Values, edge_rows, strong_classes
-from drogo.mdp.model import MDP, Edges, check_mdp
+from drogo.mdp.model import MDP, Edges
 
 MOST_STEPS, MOST_POLISHED = 200, 3
 CLOSE = 1e-9  # The distance of the bounds of the log eigenvalue at which the vector is polished.
@@ -128,7 +128,7 @@ def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
         The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
     """
     lam = check_positive("lam", lam)
-    if check_mdp(mdp).terminal.any():
+    if mdp.terminal.any():
         problem = f"this MDP is not a continuing task: {int(mdp.terminal.sum())} state(s) end it."
         raise ArgumentError(problem, remedy="Use exact.log_column.", argument="mdp")
     return perron_of_edges(mdp.edges, lam, reference)
@@ -158,7 +158,7 @@ def spectral_radius(mdp: MDP, lam: float) -> float:
     """
     lam = check_positive("lam", lam)
     with np.errstate(over="ignore"):
-        return float(np.exp(log_radius(check_mdp(mdp).edges, ~mdp.terminal, lam)))
+        return float(np.exp(log_radius(mdp.edges, ~mdp.terminal, lam)))
 
 
 def check_has_terminal(mdp: MDP) -> None:

@@ -29,10 +29,11 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecTransposeImage, is_vecenv_wrapped
 
 from drogo.data.step import NumberOfStep, number_or_function
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_whole
 from drogo.integrations.sb3_files import Checkpoints, restore, save
 from drogo.online.base import AbstractOnlineMap
-from drogo.use.shaping import AbstractShaping, check_shaping
+from drogo.public import check_all
+from drogo.use.shaping import AbstractShaping
 
 __all__ = ["Checkpoints", "ExploringDQN", "LearnMap", "ShapedReplayBuffer", "restore", "save"]
 
@@ -137,8 +138,8 @@ class LearnMap(BaseCallback):
     def __init__(
         self, shaping: AbstractShaping, *, terminal_reward: NumberOfStep = None, verbose: int = 0
     ) -> None:
-        super().__init__(verbose)
-        self.shaping = check_shaping(shaping)
+        super().__init__(check_whole("verbose", verbose, 0, 2))
+        self.shaping = shaping
         self.terminal_reward = number_or_function("terminal_reward", terminal_reward)
         self._rollout: list[tuple[np.ndarray, ...]] = []
 
@@ -241,3 +242,6 @@ class LearnMap(BaseCallback):
         self._log()
         for message in self.shaping.warnings():
             warnings.warn(message, UserWarning, stacklevel=2)
+
+
+check_all(globals())

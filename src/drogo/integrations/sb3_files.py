@@ -26,7 +26,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from drogo import errors
 from drogo.errors import ArgumentError, BadCheckpoint, DamagedFile, MissingFile, check_positive
 from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
-from drogo.online.base import AbstractOnlineMap, check_map
+from drogo.online.base import AbstractOnlineMap
 from drogo.requests import check_same
 
 KIND = "agent and map"
@@ -45,7 +45,7 @@ def save(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: An
     """
     _check_saved(agent, online)
     arrays = _arrays(agent) | ({} if online is None else as_section(MAP, online.arrays()))
-    for name, part in parts.items():
+    for name, part in _checked(parts).items():
         arrays |= as_section(f"{PART}{name}/", part.arrays())
     write_arrays(
         as_path("path", path), KIND, arrays, _request(agent, online, parts), overwrite=True
@@ -56,6 +56,7 @@ def restore(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts:
     """Restores an agent and its map, which were made with the same arguments as the saved ones.
     The file of another agent or map is a `BadCheckpoint`."""
     _check_saved(agent, online)
+    _checked(parts)
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
         check_same(stored, _request(agent, online, parts), "agent or map")
@@ -82,11 +83,11 @@ class Checkpoints(BaseCallback):
     """Saves the agent, its map and `parts` as `save` does, every few `seconds` and at the end."""
 
     def __init__(
-        self, path: str | Path, online: Any = None, seconds: float = 30.0, **parts: Any
+        self, path: str | Path, online: Map = None, seconds: float = 30.0, **parts: Any
     ) -> None:
         super().__init__()
-        self.path, self.parts = as_path("path", path), parts
-        self.online = None if online is None else check_map(online)
+        self.path, self.parts = as_path("path", path), _checked(parts)
+        self.online = online
         self.seconds, self._saved = check_positive("seconds", seconds), time.monotonic()
 
     def _on_step(self) -> bool:
@@ -102,11 +103,16 @@ class Checkpoints(BaseCallback):
         save(self.path, self.model, self.online, **self.parts)
 
 
+def _checked(parts: dict[str, Any]) -> dict[str, Any]:
+    for name, part in parts.items():
+        if not hasattr(part, "arrays") or not hasattr(part, "continue_from"):
+            remedy = "Give a part with the methods arrays and continue_from."
+            raise errors.unknown_argument(name, (), remedy)
+    return parts
+
+
 def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
     """Raises an error unless a file can hold an agent together with the map that shapes it."""
-    errors.check_type("agent", agent, BaseAlgorithm, "an agent of Stable-Baselines3")
-    if online is not None:
-        check_map(online)
     if not hasattr(agent.policy, "optimizer"):
         problem = (
             f"the policy of a {type(agent).__name__} is no module of torch with one optimiser."

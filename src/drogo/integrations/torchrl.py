@@ -15,6 +15,7 @@ from torchrl.envs.transforms import Transform
 
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.potential import Potential, mix, shaping_reward
+from drogo.public import check_all
 from drogo.use.shaping import Shaping
 
 __all__ = ["PotentialTransform"]
@@ -34,7 +35,10 @@ class PotentialTransform(Transform):
         discount: float = 0.99, weight: float | None = None, terminal: str = "zero",
     ) -> None:  # fmt: skip
         for name, keys, n in (("in_keys", in_keys, 3), ("out_keys", out_keys, 1)):
-            if isinstance(keys, str) or len(keys) != n:
+            if (
+                not isinstance(keys, tuple | list)
+                or [isinstance(key, str | tuple) for key in keys] != [True] * n
+            ):
                 raise ArgumentError(f"{name} is {keys!r}; give {n} in a list.", argument=name)
         super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
         self.shaping = Shaping(weight, discount, terminal)
@@ -68,3 +72,6 @@ class PotentialTransform(Transform):
         like = reward_spec[self.in_keys[1]]
         reward_spec[self.out_keys[0]] = Unbounded(like.shape, device=like.device, dtype=like.dtype)
         return reward_spec
+
+
+check_all(globals())

@@ -22,3 +22,6 @@ from drogo.learn.networks import AbstractNetwork as AbstractNetwork
 from drogo.learn.problem import AbstractProblem as AbstractProblem, Prepared as Prepared
 from drogo.learn.train import Report as Report, TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.value import Policy as Policy
+from drogo.public import check_all
+
+check_all(globals())

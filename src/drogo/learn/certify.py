@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo.data.collect import MOST_SEED
 from drogo.data.simulate import Simulator, simulator
 from drogo.data.step import Step
-from drogo.errors import ArgumentError, check_number, check_type, check_whole
+from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.rollouts import Groups, Values, Walk, interval
 from drogo.learn.settings import at_least, check_values, optional
 from drogo.learn.solution import Solution
@@ -242,7 +242,6 @@ def certify_maps(
 ) -> Certificate:
     """Compares any functions from observations to v with rollouts."""
     effort = effort if effort is not None else Effort()
-    check_type("effort", effort, Effort, "a drogo.learn.Effort")
     rollouts = sim.group_size if effort.rollouts is None else effort.rollouts
     check_whole("starts", starts, 1)
     if not all(one.tolerance > 0 for one in maps):

@@ -90,8 +90,9 @@ def fit(
     """
     if unknown:
         raise _misplaced(next(iter(unknown)))
-    _check_types(data=data, problem=problem, method=method, continue_from=continue_from,
-                 truth=truth, callbacks=callbacks)  # fmt: skip
+    wanted = "a list of functions of a drogo.learn.Report"
+    for part in errors.check_type("callbacks", callbacks, Sequence, wanted):
+        errors.check_type("callbacks", part, Callable, wanted)
     if continue_from is not None and continue_from.learner is None:
         raise ArgumentError("an exact solution cannot be continued.", argument="continue_from")
     shown = _shown(problem, data)
@@ -143,7 +144,6 @@ def fit(
 
 def recommend(data: Transitions, problem: AbstractProblem) -> AbstractMethod:
     """Returns the method that suits some transitions, with every setting resolved."""
-    _check_types(data=data, problem=problem)
     shown = _shown(problem, data)
     method = problem.recommend(shown)
     return method.resolve(problem.recommended(shown, method, problem.network(shown, method)))
@@ -153,21 +153,6 @@ def _shown(problem: AbstractProblem, data: Transitions) -> Transitions:
     """Returns what the problem makes of the data, at the first point of a sweep."""
     (first,) = next(iter(grid_of(problem).values()))
     return first.given(data)
-
-
-def _check_types(**arguments: Any) -> None:
-    expected = {
-        "data": (Transitions, "drogo.Transitions, for example drogo.collect(env, 20_000)"),
-        "problem": (AbstractProblem, "a problem, for example drogo.Column(lam=20.0)"),
-        "method": (AbstractMethod | None, "a method, for example drogo.Drogo()"),
-        "continue_from": (Solution | None, "a drogo.Solution that was learned"),
-        "truth": (Mapping | None, "a dictionary of known vectors by name"),
-        "callbacks": (Sequence, "a list of functions of a drogo.learn.Report"),
-    }
-    for name, given in arguments.items():
-        errors.check_type(name, given, *expected[name])
-    for listed in arguments.get("callbacks", ()):
-        errors.check_type("callbacks", listed, Callable, expected["callbacks"][1])
 
 
 def _misplaced(name: str) -> ArgumentTypeError:
@@ -318,6 +303,7 @@ def _solutions(
                     "n_actions": prepared.data.n_actions,
                     "repeats": prepared.data.repeats,
                     "complete": prepared.complete,
+                    "origin": dict(prepared.data.origin),
                     "versions": versions(),
                 },
             )

@@ -3,7 +3,8 @@ mapped over seeds and settings, and scanned, as numbers of problems and methods 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from drogo.data import Transitions
 from drogo.device import to_device
+from drogo.errors import check_number, check_type
 from drogo.learn.architectures import AbstractArchitecture, build_network
 from drogo.learn.method import AbstractMethod, Sample
 from drogo.learn.networks import AbstractNetwork, CustomNetwork, Features, Inputs, WithExtra
@@ -23,6 +25,8 @@ from drogo.learn.settings import bare
 
 
 def _single(number: Any) -> Array:
+    if not isinstance(number, np.ndarray | np.generic | Array) and number != math.inf:
+        check_number("a scale, the ceiling or the offset", number)
     return to_device(number, jnp.float32)
 
 
@@ -50,7 +54,7 @@ class Objective(eqx.Module):
     ceiling: Float[Array, "*runs"] = eqx.field(default=jnp.inf, converter=_single, kw_only=True)
     """An upper bound of every value, or infinity."""
 
-    offset: Float[Array, ...] = eqx.field(default=0.0, converter=_single, kw_only=True)
+    offset: Float[Array, "*shape"] = eqx.field(default=0.0, converter=_single, kw_only=True)
     """A number that is added to each value of an action: `ABSENT` where it was never seen."""
 
     @property
@@ -323,7 +327,9 @@ class Learner(eqx.Module):
 
 
 def _as_network(network: Any) -> AbstractNetwork:
-    return network if isinstance(network, AbstractNetwork) else CustomNetwork(network)
+    if isinstance(network, AbstractNetwork):
+        return network
+    return CustomNetwork(check_type("network", network, Callable, "a module that can be called"))
 
 
 def make_learner(

@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.empirical import Chance, chance, costed, unseen_pairs
-from drogo.data.transitions import CountedEdges, check_transitions
+from drogo.data.transitions import CountedEdges
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive, check_that
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
@@ -78,8 +78,8 @@ class AbstractProblem(eqx.Module):
     at least a thousandth and at most a twentieth of the map's depth. If no solution is known: the
     largest residual relative to exp(-r / lam)."""
 
-    costs: Costs | None = eqx.field(static=True, default=None)
-    """The costs that steps and ends have, for rewards that are not all negative. By default the
+    costs: Any = eqx.field(static=True, default=None)
+    """The `Costs` that steps and ends have, for rewards that are not all negative. By default the
     rewards of the data say them; a solution's problem has those that were used."""
 
     is_setting: ClassVar[bool] = True
@@ -112,7 +112,9 @@ class AbstractProblem(eqx.Module):
         if policy is not None and not callable(policy):
             try:
                 shares = np.asarray(policy, dtype=np.float64)
-            except (TypeError, ValueError):
+                if not (shares >= 0).all():
+                    raise ValueError
+            except (TypeError, ValueError, OverflowError):
                 wrong = f"default_policy is {policy!r}; give probabilities or a function."
                 raise ArgumentTypeError(wrong, argument="default_policy") from None
             object.__setattr__(self, "default_policy", shares)
@@ -192,7 +194,7 @@ class AbstractProblem(eqx.Module):
     ) -> Prepared:
         """Returns transitions weighed like the default policy's, as `drogo.data.under` does: not
         with a value `by_action`, and those of the default policy itself only if `always`."""
-        said, data = Judged(None), check_transitions("data", data)
+        said = Judged(None)
         if self.judged:
             data, said = costed(data, self.costs, ends="ends" in self.judged)
         weighed, notes = under(data, self.default_policy, by_action=by_action, always=always)

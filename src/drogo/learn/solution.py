@@ -16,7 +16,16 @@ import optax
 from jaxtyping import Array, Float
 
 from drogo.data.arrays import MOST_ACTIONS
-from drogo.errors import ArgumentError, DamagedFile, DrogoError, check_flag, counted, is_a
+from drogo.data.step import as_key
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    DrogoError,
+    check_flag,
+    counted,
+    is_a,
+)
 from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import AbstractArchitecture, Optimiser, as_architecture, as_optimiser
 from drogo.learn.learner import Learner, Objective, State, make_learner
@@ -27,6 +36,7 @@ from drogo.learn.settings import CUSTOM, as_json, from_json
 from drogo.learn.train import HISTORY, STATE, by_path, check_history, tree_from
 from drogo.learn.value import Policy
 from drogo.potential import Potential
+from drogo.public import checked
 
 KIND = "solution"
 Settings = dict[str, Any]
@@ -45,6 +55,7 @@ MANY_AT_CAP = 0.02
 FALLING = 0.05  # The share of its depth by which v may fall over the last quarter of training.
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The answer to a problem, for each seed: computed by `drogo.solve`, or learned by `drogo.fit`.
@@ -91,7 +102,8 @@ class Solution:
     notes: tuple[str, ...] = ()
     """Sentences about the data: assumptions, and what they do not determine."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """A digest of the data, the number of actions, and the versions of the packages."""
+    """A digest of the data and their `origin` (the environment, `key` and `reward` of `collect`),
+    the number of actions, and the versions of the packages."""
     learner: Learner | None = field(default=None, repr=False)
     """The learner; None for an exact solution."""
     state: State | None = field(default=None, repr=False)
@@ -133,8 +145,10 @@ class Solution:
         counts = ", ".join(f"{self.status.count(s)} {s}" for s in sorted(set(self.status)))
         how = "exact" if self.method is None else f"{self.method.name}, {self.updates} updates"
         shape = " x ".join(map(str, self.v.shape[1:]))
+        origin = self.provenance.get("origin", {})
+        where = f", of {origin['env']}" if "env" in origin else ""
         return (
-            f"Solution({type(self.problem).__name__}, lam {self.problem.lam:g}, {how}, "
+            f"Solution({type(self.problem).__name__}{where}, lam {self.problem.lam:g}, {how}, "
             f"{counted(len(self.seeds), 'seed')} x {shape} values, status: {counts})"
         )
 
@@ -150,6 +164,10 @@ class Solution:
 
     def __call__(self, *observations: Any) -> Float[np.ndarray, "seeds ..."]:
         """Returns the values at any observations, also unseen ones."""
+        n = 2 if self.problem.kind == "goals" else 1
+        if len(observations) != n:
+            problem = f"give {counted(n, 'batch')} of observations, not {len(observations)}."
+            raise ArgumentTypeError(problem, argument="observations")
         return self.problem.evaluate(self, *observations)
 
     def value_fn(self, seed: int = 0) -> Callable[[Array], Array]:
@@ -187,7 +205,9 @@ class Solution:
 
     def policy(self, seed: int = 0, **options: Any) -> Policy:
         """Returns the optimal policy that one seed has learned, with `goal=` for `Goals`."""
-        return self.problem.policy(self, seed, **options)
+        policy = self.problem.policy(self, seed, **options)
+        policy.key = as_key(self.provenance.get("origin", {}).get("key"))
+        return policy
 
     def index(self, seed: int, *, usable: bool = False) -> int:
         """Returns the position of a seed in `seeds`. With `usable`, it must not have diverged."""

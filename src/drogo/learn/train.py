@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from drogo.device import to_device
-from drogo.errors import BadCheckpoint, DamagedFile, import_extra
+from drogo.errors import ArgumentTypeError, BadCheckpoint, DamagedFile, import_extra
 from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.learn.batches import Batches
 from drogo.learn.judge import Judge, Row
@@ -345,6 +345,8 @@ class WandB:
     def __init__(self, run: Any = None, **settings: Any) -> None:
         self._init = import_extra("wandb", "Weights & Biases", extra="wandb").init
         self._settings = settings
+        if run is not None and not hasattr(run, "log"):
+            raise ArgumentTypeError(f"run is {run!r}; give that of wandb.init.", argument="run")
         self.run = run
 
     def __call__(self, report: Report) -> None:

@@ -13,7 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 from scipy.special import softmax
 
+from drogo.data import arrays
 from drogo.data.collect import sample_rows
+from drogo.data.step import Key, part_of
 from drogo.errors import ArgumentError, check_type, check_whole
 from drogo.graph import INPUT, Graph
 from drogo.learn.convolution import ConvolutionalNetwork
@@ -42,14 +44,14 @@ class Policy:
     """
 
     def __init__(self, logits: Logits, shape: tuple[int, ...], *, seed: int = 0) -> None:
-        check_type("logits", logits, Callable, "a function of a batch of observations")
         self._logits, self.shape = logits, check_type("shape", shape, tuple, "a tuple")
+        self.key: Key = None  # the part of a `Dict` that was learned from
         self._rng = np.random.default_rng(check_whole("seed", seed, 0))
 
     def probabilities(self, observations: Any) -> Float[np.ndarray, "batch actions"]:
         """Returns the probability of each action for each of a batch of observations."""
-        batch = np.asarray(observations)
-        if batch.shape[1:] != self.shape:
+        batch = arrays.real("observations", observations)
+        if not batch.size or batch.shape[1:] != self.shape:
             wrong = f"the shape is {batch.shape}; give a batch of {self.shape}."
             raise ArgumentError(wrong, remedy="Use predict for one.")
         logits = self._logits(batch)
@@ -77,7 +79,11 @@ class Policy:
             episode_start: Not used.
             deterministic: Whether to take the most probable action instead of a sampled one.
         """
-        given = np.asarray(observation)
+        if isinstance(observation, dict):
+            given = part_of(observation, self.key)
+            given = given if given.shape == self.shape else part_of(observation, self.key, batch=1)
+        else:
+            given = arrays.real("observation", observation)
         batch = given[None] if given.shape == self.shape else given
         probabilities = self.probabilities(batch)
         if deterministic:

@@ -191,7 +191,8 @@ def _check_good(ordinary: np.ndarray, ends: np.ndarray) -> None:
     remedy = "Collect until a good one is seen. Where the task is to go on, use the problem "
     remedy += "Continuing with NeverEnding(env, at_end=0). If these are goals after all, give "
     remedy += "terminal_reward=0."
-    command = "Collect more transitions, for example --transitions=1000000."
+    command = "If the task is to go on, use drogo.NeverEnding and the problem drogo.Continuing in "
+    command += "Python; if there are good ends, collect more: --transitions=1000000."
     raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import scipy.sparse as sp
 
-from drogo.errors import MDPError, check_number, check_type
+from drogo.errors import MDPError, check_number
 from drogo.mdp.costs import Costs, judge
 
 MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000  # Real numbers may never repeat.
@@ -32,7 +32,6 @@ def tabulate(
     seeds: list[int],
 ) -> dict[str, Any]:
     """Finds the arguments of `MDP.from_arrays`; `MDP.from_gymnasium` documents those of this."""
-    check_type("env", env, gymnasium.Env, "a gymnasium.Env, for example gymnasium.make(id)")
     has_table = state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping)
     rows, start = _read(env) if has_table else _explore(env, state, max_states, seeds)
     states, terminal = list(rows), _terminal(rows, start)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import ArgumentError, ArgumentTypeError, MDPError, check_type, check_whole
+from drogo.errors import ArgumentError, MDPError, check_type, check_whole
 from drogo.mdp import arrays
 from drogo.mdp.costs import Costs
 from drogo.mdp.environment import as_key, tabulate
@@ -164,7 +164,6 @@ class MDP:
                 `from_gymnasium`: a number as it is, and an array as nested tuples.
         """
         check_type("observations", observations, Sized, "one observation per row")
-        check_type("key", key, Callable | None, "a function of one observation")
         index = {state: k for k, state in enumerate(self.states)}
         labels = [(as_key if key is None else key)(observation) for observation in observations]
         for row, label in enumerate(labels):
@@ -249,10 +248,9 @@ class MDP:
             The MDP over the states that can be reached. `mdp.states` are the state numbers of the
             table, or the keys of the search (observations as nested tuples).
         """
-        check_type("state", state, Callable | None, "a function of the environment")
         if max_states is not None:
             check_whole("max_states", max_states, 1)
-        given: Any = seed if np.iterable(seed) else [seed]
+        given: Any = [seed] if isinstance(seed, bytes) or not np.iterable(seed) else seed
         if not (seeds := [check_whole("seed", one, 0) for one in given]):
             raise ArgumentError("seed is empty; give at least one seed.", argument="seed")
         return cls.from_arrays(**tabulate(env, reward, state, max_states, seeds))
@@ -270,19 +268,6 @@ class HasMDP(Protocol):
     def all_observations(self) -> np.ndarray:
         """Returns one observation per state of `mdp`, in the same order."""
         ...
-
-
-def check_mdp(mdp: object) -> MDP:
-    """Returns an argument that must be an MDP, or raises an `ArgumentTypeError`."""
-    if isinstance(mdp, MDP):
-        return mdp
-    remedy = "Make one with drogo.MDP.from_arrays."
-    if isinstance(getattr(mdp, "mdp", None), MDP):
-        remedy = "Give its attribute mdp."
-    elif hasattr(mdp, "reset") and hasattr(mdp, "step"):
-        remedy = "Give drogo.MDP.from_gymnasium(env)."
-    problem = f"mdp is {reprlib.repr(mdp)}, a {type(mdp).__name__}; expected a drogo.MDP."
-    raise ArgumentTypeError(problem, remedy=remedy, argument="mdp")
 
 
 def distinct_pairs(first: arrays.Nodes, second: arrays.Nodes) -> Int[np.ndarray, "pairs 2"]:

@@ -9,4 +9,7 @@ from drogo.online.learner import OnlineLearner as OnlineLearner
 from drogo.online.network import OnlineMap as OnlineMap
 from drogo.online.replay import OnlineState as OnlineState
 from drogo.online.table import OnlineTable as OnlineTable
+from drogo.public import check_all
 from drogo.use.shaping import StepBatch as StepBatch
+
+check_all(globals())

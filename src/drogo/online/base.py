@@ -27,7 +27,6 @@ from drogo.errors import (
     DataError,
     MissingFile,
     check_number,
-    check_type,
 )
 from drogo.files import Header, as_path, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
@@ -238,7 +237,7 @@ class _Learning:
     def __init__(
         self, env: Any, online: AbstractOnlineMap, *, terminal_reward: NumberOfStep = None
     ):
-        arguments = {"online": check_map(online), "terminal_reward": terminal_reward}
+        arguments = {"online": online, "terminal_reward": terminal_reward}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)  # pyright: ignore
         online.check_spaces(*spaces_of(env))
         self.online = online
@@ -292,8 +291,3 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
         columns: list[Any] = [part[real] for part in parts]
         columns += [[info_of(infos, k) for k in real.tolist()], self.terminal_reward]
         self.online.learn_from(*columns)
-
-
-def check_map(online: Any) -> AbstractOnlineMap:
-    """Returns an argument of the user that must be an online map."""
-    return check_type("online", online, AbstractOnlineMap, "a drogo.OnlineMap or OnlineTable")

@@ -25,7 +25,14 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo import errors
-from drogo.errors import ArgumentError, check_number, check_positive, check_share, check_whole
+from drogo.errors import (
+    ArgumentError,
+    check_choice,
+    check_number,
+    check_positive,
+    check_share,
+    check_whole,
+)
 from drogo.learn.architectures import MOST_COORDINATES, AnyOptimiser, Optimiser, as_optimiser
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.methods import Drogo
@@ -133,6 +140,9 @@ class OnlineLearner(eqx.Module):
         scale: float = 1.0,
         normalise: str | None = "middle",
     ) -> None:
+        check_whole("n_actions", n_actions, 1)
+        if normalise is not None:
+            check_choice("normalise", normalise, ("middle", "mean"))
         method, optimiser = resolved_method(method), resolved_optimiser(optimiser)
         settings = OnlineSettings() if settings is None else settings
         objective = Objective(problem, method, scale=scale if method.scaled else 1.0)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from jaxtyping import Bool, Float, Int
 
 from drogo.data.index import ObservationIndex
-from drogo.errors import ArgumentError, DamagedFile, check_flag, check_whole
+from drogo.errors import ArgumentError, DamagedFile, check_whole
 from drogo.exact.columns import solve_edges
 from drogo.files import Header
 from drogo.learn.settings import from_keywords
@@ -148,7 +148,7 @@ class OnlineTable(AbstractOnlineMap):
     ) -> None:
         (rule,) = from_keywords(shaping, Shaping)
         super().__init__(observation_space, action_space, problem, optimism, rule)
-        self.until_found = check_flag("until_found", until_found)
+        self.until_found = until_found
         whole = {"every": every, "most_states": most_states}
         self.every, self.most_states = (check_whole(*pair, 1) for pair in whole.items())
         self._index = ObservationIndex(np.zeros((0, *self.shape), self.dtype), "this map")

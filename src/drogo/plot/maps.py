@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import offset_copy
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_type, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
 from drogo.mdp.arrays import as_floats
 from drogo.plot.panels import (
     COLOURS,
@@ -43,9 +43,9 @@ from drogo.plot.panels import (
     side_by_side,
     write_letter,
 )
+from drogo.worlds.grid import GridWorld
 
 if TYPE_CHECKING:
-    from drogo.worlds.grid import GridWorld
     from drogo.worlds.scenes import Scene
 
 Values = Float[np.ndarray, " states"]
@@ -79,7 +79,12 @@ def heatmap(
         size = max(4.2, 1.05 * width * inches + 2.0), max(2.6, height * inches + 1.1)
         layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.1)
         axes = Figure(figsize=size, layout=layout).add_subplot()
-    limits = limits or finite_range(values)
+    check_choice("colours", colours, list(matplotlib.colormaps))
+    given = as_floats("limits", finite_range(values) if limits is None else limits)
+    if given.shape != (2,) or not given[0] <= given[1]:
+        problem = f"limits is {limits}; give the lowest and the highest value."
+        raise ArgumentError(problem, argument="limits")
+    limits = (float(given[0]), float(given[1]))
     image = world.as_image(np.where(np.isfinite(values), values, np.nan))
     shown = draw_cells(axes, Panel(image, title, label, colours, limits), world.walls)
     if world.low_reward.any():
@@ -118,7 +123,6 @@ def solution(found: Any, *, title: str = "") -> Figure:
     if np.ndim(v) != 2 or not hasattr(found, "observations"):
         problem = "found is no solution of drogo.fit or drogo.solve with one number for each state."
         raise ArgumentTypeError(problem, argument="found")
-    check_type("title", title, str, "a string")
     axes = Figure(figsize=(7, 5.4), layout="constrained").add_subplot()
     panel = Panel(v.mean(axis=0), title or textwrap.fill(repr(found), 70))
     draw_cloud(axes, panel, found.observations)
@@ -127,8 +131,6 @@ def solution(found: Any, *, title: str = "") -> Figure:
 
 def _over(world: Any, name: str, values: Any, axes: int) -> np.ndarray:
     """Returns a vector over the states of a grid world, or several, checked."""
-    if not hasattr(world, "as_image"):
-        raise ArgumentTypeError("world is no drogo.GridWorld.", argument="world")
     array = as_floats(name, values)
     if array.ndim != axes or array.shape[-1] != len(world.cells):
         problem = f"{name} has shape {array.shape}; the world has {len(world.cells)} states."
@@ -140,7 +142,7 @@ def goal_maps(
     world: GridWorld, maps: Mapping[str, Values], *, title: str = "", columns: int = 3
 ) -> Figure:
     """Draws maps beside each other. A star beside the best state of each marks its goal."""
-    if not check_type("maps", maps, Mapping, "vectors over the states by their titles"):
+    if not maps:
         raise ArgumentError("there are no maps to draw.", argument="maps")
     for vector in maps.values():
         _over(world, "maps", vector, 1)

@@ -20,7 +20,6 @@ from matplotlib.ticker import MaxNLocator
 from drogo.errors import (
     ArgumentError,
     ArgumentTypeError,
-    check_flag,
     check_type,
     check_whole,
     counted,
@@ -63,7 +62,6 @@ Panels = tuple[Sequence[Panel], Below]
 
 def as_png(figure: Figure, dpi: int = 130) -> bytes:
     """Returns a figure as the content of a PNG file. The same figure gives the same bytes."""
-    check_type("figure", figure, Figure, "a figure of matplotlib")
     check_whole("dpi", dpi, 1, 10_000)
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
@@ -151,7 +149,6 @@ def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Pane
 
 def check_history(history: Any, *more: str) -> None:
     """Raises an error unless an argument is the history of a fit, with some rows."""
-    check_type("history", history, Mapping, "solution.history")
     for name in {"update", "worst", *more} - history.keys():
         raise ArgumentError(f"history has no {name}; give solution.history.", argument="history")
 
@@ -159,8 +156,7 @@ def check_history(history: Any, *more: str) -> None:
 def curves(axes: Axes, history: History, *, has_truth: bool = True) -> None:
     """Plots the distance of all seeds from a perfect cosine, and its median, over a decade or more;
     without a truth, the largest violation of an equation."""
-    check_type("axes", axes, Axes, "axes of matplotlib")
-    check_history(history, *["cosine_column"] * check_flag("has_truth", has_truth))
+    check_history(history, *["cosine_column"] * has_truth)
     worst, label = history["worst"], "largest violation of an equation"
     values = np.maximum(worst, worst[worst > 0].min(initial=1.0))  # 0 where it is within noise
     if has_truth:
@@ -246,6 +242,7 @@ def certificate(result: Certificate, *, title: str = "") -> Figure:
     """Draws where the values of all seeds hold, and each value beside its interval."""
     if not hasattr(result, "refuted"):
         raise ArgumentTypeError("result is no certificate of drogo.certify.", argument="result")
+    check_type("title", title, str, "a string")
     places, names = plane_of(result.observations)
     figure = Figure(figsize=(11.0, 4.6), layout=ConstrainedLayoutEngine(w_pad=0.12))
     left, right = figure.subplots(1, 2)

@@ -7,3 +7,6 @@ from drogo.problems.goals import Goals as Goals
 from drogo.problems.shared import solve as solve
 from drogo.problems.spectrum import Spectrum as Spectrum
 from drogo.problems.tasks import GoalTask as GoalTask
+from drogo.public import check_all
+
+check_all(globals())

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from drogo.data import Transitions
-from drogo.errors import ArgumentError, check_type
+from drogo.errors import ArgumentError
 from drogo.graph import Graph
 from drogo.learn.learner import Learner, take
 from drogo.learn.method import AbstractMethod
@@ -29,7 +29,7 @@ NEGLIGIBLE = 10.0
 than its state, not infinity. The policy takes it once in 20,000 steps."""
 
 
-def solve(source: Any, problem: AbstractProblem) -> Solution:
+def solve(source: MDP | Transitions, problem: AbstractProblem) -> Solution:
     """Computes the exact solution of a problem.
 
     Args:
@@ -43,8 +43,6 @@ def solve(source: Any, problem: AbstractProblem) -> Solution:
     Raises:
         NotConverged: It could not be computed accurately.
     """
-    check_type("problem", problem, AbstractProblem, "one such as drogo.Column(lam=20.0)")
-    check_type("source", source, MDP | Transitions, "a drogo.MDP, or drogo.Transitions")
     check_not_swept(problem)
     if isinstance(source, MDP) and problem.default_policy is not None:
         remedy = "Give it to the MDP: dataclasses.replace(mdp, default_policy=...)."

@@ -1,5 +1,6 @@
-"""Uses of a map: shaped rewards for any agent, and options."""
+"""Uses of a map: shaped rewards for any agent, options, and bonuses for what is new."""
 
-import lazy_loader
+from drogo.public import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# Learned counts need JAX, which the other names do not wait for.
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from drogo.errors import ArgumentError, check_choice, check_type
+from drogo.errors import ArgumentError, check_choice
 from drogo.use.shaping import Shaping
 
 GoalValue = Callable[[np.ndarray, np.ndarray], Any]
@@ -49,9 +49,6 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
     ) -> None:
         options = {"weight": weight, "discount": discount, "part": part}
         RecordConstructorArgs.__init__(self, value=value, **options)
-        wanted = "a function of a batch of observations and a batch of goals"
-        check_type("value", value, Callable, wanted)
-        check_type("env", env, gymnasium.Env, "a goal environment")
         gymnasium.Wrapper.__init__(self, env)
         check_choice("part", part, ("achieved_goal", "observation"))
         parts = getattr(env.observation_space, "spaces", {})

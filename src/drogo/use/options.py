@@ -55,11 +55,6 @@ class Option:
     ends: Callable[[Any], bool]
     name: str = "option"
 
-    def __post_init__(self) -> None:
-        check_type("name", self.name, str, "a string")
-        for part in ("policy", "begins", "ends"):
-            check_type(part, getattr(self, part), Callable, "a function of one observation")
-
 
 @dataclass(frozen=True)
 class FrozenMap:
@@ -183,7 +178,7 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         limit: int = 100,
     ) -> None:
         RecordConstructorArgs.__init__(self, options=options, discount=discount, limit=limit)
-        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
+        super().__init__(env)
         check_type("options", options, Sequence, "a list of options, as make_option returns them")
         for option in options:
             check_type("options", option, Option, "options, as make_option returns them")

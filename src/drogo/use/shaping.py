@@ -20,6 +20,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import Bool, Float, Int, Shaped
 
+from drogo.data import arrays
 from drogo.data.step import NumberOfStep, Step
 from drogo.errors import (
     ArgumentError,
@@ -102,7 +103,6 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
     ) -> None:
         kind = gymnasium.Env if isinstance(self, gymnasium.Wrapper) else VectorEnv
         spaces = spaces_of(check_type("env", env, kind, f"a {kind.__name__} of Gymnasium"))
-        check_type("view", view, Callable | None, "a function of an observation")
         options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
         super().__init__(potential=potential, **options)
         # The base class of Gymnasium comes after `RecordConstructorArgs`.
@@ -291,10 +291,12 @@ class AbstractShaping(abc.ABC):
         first one of the next. A time limit does not count as `terminated`. The `reward` is without
         that of a terminal state itself, which is `terminal_reward`, by default as `ends_of` says.
         """
+        given = () if terminal_reward is None else (terminal_reward,)
+        parts = (observation, next_observation, action, reward, terminated, *given)
+        steps = self._columns(*parts)
         if terminal_reward is None:
-            terminal_reward = self.ends_of(np.asarray(reward, float), np.asarray(terminated, bool))
-        numbers = (reward, terminated, terminal_reward)
-        self.take(self._columns(observation, next_observation, action, *numbers))
+            steps = steps._replace(terminal_reward=self.ends_of(steps.reward, steps.terminated))
+        self.take(steps)
 
     def ends_of(self, reward: np.ndarray, terminated: np.ndarray) -> np.ndarray:
         """Returns the terminal rewards of some steps, if they are not given: here 0."""
@@ -347,16 +349,18 @@ class AbstractShaping(abc.ABC):
         value = rest[0] if rest else np.zeros(len(before))
         sizes = [len(before), len(after), *(part.size for part in (action, reward, is_last, value))]
         if len(set(sizes)) > 1:
-            raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
+            names = ("observation", "next_observation", "action", "reward", "terminated")
+            lengths = dict(zip(names, sizes, strict=False))
+            raise ArgumentError(f"the parts of these steps have different lengths: {lengths}.")
         is_last, value = is_last.astype(bool), value.astype(np.float64)
         reward, value = reward.astype(np.float64), np.where(is_last, value, 0.0)
         return StepBatch(before, action, reward, after, is_last, value)
 
     def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         """Returns a batch of observations as an array of the right type, checked."""
-        given = np.asarray(observations)
         if self.dtype.hasobject:
-            return given
+            return np.asarray(observations)
+        given = arrays.real("observations", observations)
         fits = given.ndim and given.shape[1:] == self.shape
         if not fits or (given.dtype.kind == "f" and self.dtype.kind in "iub"):
             wanted = f"give batches of {self.dtype} of shape (n, *{self.shape})."
@@ -397,9 +401,3 @@ def number_of_actions(space: Space, argument: str = "action_space") -> int:
         problem = f"the actions are {space}; they must be Discrete and start at 0."
         raise ArgumentError(problem, remedy=remedy, argument=argument)
     return int(space.n)
-
-
-def check_shaping(shaping: Any) -> AbstractShaping:
-    """Returns an argument of the user that must shape rewards."""
-    wanted = "a drogo.OnlineMap or another AbstractShaping"
-    return check_type("shaping", shaping, AbstractShaping, wanted)

@@ -1,5 +1,5 @@
 """Worlds whose exact solution is known, listed in `__init__.pyi` and loaded when first used."""
 
-import lazy_loader
+from drogo.public import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 
 from drogo.errors import check_choice, check_whole
+from drogo.mdp.arrays import as_indices
 from drogo.worlds import shipped
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 from drogo.worlds.text_map import START, WALL, Characters, Header, Rewards, parse
@@ -136,7 +137,8 @@ class GridWorld(TabularWorld):
             tile: Pixels per cell, for `"pixels"`.
             states: The states; by default all of them, in order.
         """
-        states = np.arange(self.n_states) if states is None else states
+        every = np.arange(self.n_states)
+        states = every if states is None else as_indices("states", states, self.n_states)
         shape = (len(states), *(self.space(kind, tile).shape or ()))
         remedy = "Use 'coordinates' for a world of this size."
         check_table(f"the {kind} table of {self.name}", shape, remedy)

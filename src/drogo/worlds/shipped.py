@@ -9,7 +9,7 @@ from pathlib import Path
 
 import gymnasium
 
-from drogo.errors import ArgumentError, FileError, MissingFile, check_type, import_extra
+from drogo.errors import ArgumentError, FileError, MissingFile, import_extra
 
 PAPER = ("grid-task", "four-rooms", "grid-room", "grid-maze")
 """The worlds of the paper, in its order."""
@@ -31,7 +31,6 @@ def names() -> tuple[str, ...]:
 
 def read(source: str | Path) -> tuple[str, str]:
     """Returns the name and the text of a shipped map or a file."""
-    check_type("source", source, str | Path, "the name of a world or a map file")
     name, path = str(source), Path(source)
     if name in names():
         file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, UInt32
 from scipy import ndimage
 
-from drogo.errors import MapError, check_type
+from drogo.errors import MapError
 
 WALL, START = "#", "S"
 Characters = UInt32[np.ndarray, "height width"]
@@ -76,7 +76,6 @@ class Header:
 
 def parse(text: str, source: str, rewards: Rewards = None) -> tuple[Characters, Header]:
     """Returns the code points of a map and its header, in which `rewards` replaces values."""
-    check_type("text", text, str, "a map as text")
     lines = [line.rstrip() for line in text.lstrip("\ufeff").rstrip().splitlines()]
     if not lines:
         raise MapError(source, 1, None, "the map is empty.")

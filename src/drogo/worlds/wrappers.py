@@ -7,7 +7,7 @@ from typing import Any, SupportsFloat
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from drogo.errors import check_number, check_type
+from drogo.errors import check_number
 
 
 class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
@@ -25,7 +25,6 @@ class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
 
     def __init__(self, env: gymnasium.Env, *, at_end: float | None = None) -> None:
         RecordConstructorArgs.__init__(self, at_end=at_end)
-        check_type("env", env, gymnasium.Env, "a Gymnasium environment")
         gymnasium.Wrapper.__init__(self, env)
         self.at_end = None if at_end is None else check_number("at_end", at_end)
 

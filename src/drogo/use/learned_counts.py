@@ -32,7 +32,6 @@ from drogo.errors import (
     DataError,
     check_number,
     check_positive,
-    check_type,
     check_whole,
 )
 from drogo.learn.networks import DenseNetwork
@@ -40,7 +39,6 @@ from drogo.learn.settings import at_least, check_values, from_keywords
 from drogo.use.shaping import (
     AbstractShaping,
     StepBatch,
-    check_shaping,
     number_of_actions,
     range_of,
 )
@@ -282,8 +280,8 @@ class BonusWrapper(gymnasium.Wrapper):
     """
 
     def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
-        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
-        self.shaping = check_shaping(shaping)
+        super().__init__(env)
+        self.shaping = shaping
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
