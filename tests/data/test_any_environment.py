@@ -8,9 +8,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 import needs
-from drogo import Transitions, collect
+from drogo import Column, Regression, Transitions, collect, fit
 from drogo.data import index
 from drogo.errors import AlreadyExists, ArgumentError, DataError, MissingFile
+from drogo.worlds import numbered_actions
 from raising import raises, refused
 from small_lines import Line, line_of
 
@@ -150,12 +151,70 @@ def test_parts_are_joined_in_the_order_of_their_names():
     np.testing.assert_array_equal(np.unique(data.observations[:, 0]), np.arange(6))
 
 
+def choices(action):
+    parts = action.values() if isinstance(action, dict) else action
+    return [int(part) for part in parts]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.MultiDiscrete([2, 3]),
+        spaces.MultiBinary(2),
+        spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)]),
+        spaces.Dict(first=spaces.Discrete(2), second=spaces.Discrete(2)),
+    ],
+)
+def test_spaces_of_several_parts(space):
+    """The first choice is the direction, the second a number of steps; the second part of an
+    observation is a dictionary, whose names are sorted."""
+    parts = {"b": spaces.Discrete(6), "a": spaces.Box(0, 5, (2,), np.float32)}
+    several = spaces.Tuple([spaces.Discrete(6), spaces.Dict(parts)])
+    walk = line_of(
+        action_space=space,
+        observation_space=several,
+        first=lambda self: 2 if self.np_random.random() < 0.5 else 0,
+        move=lambda self, action: (2 * choices(action)[0] - 1) * choices(action)[1],
+        observe=lambda self: (self.at, {"b": 7, "a": np.float32([1, self.at])}),
+    )
+    many = 6 if isinstance(space, spaces.MultiDiscrete) else 4
+    for env in (walk(), SyncVectorEnv([walk] * 2)):
+        data = collect(env, 600, seed=0)
+        table = data.observations
+        assert data.n_actions == many
+        np.testing.assert_array_equal(
+            table[:, 1:], np.stack([1 + 0 * table[:, 0], table[:, 0], 7 + 0 * table[:, 0]], 1)
+        )
+        direction, length = np.divmod(data.action, many // 2)
+        expected = np.maximum(table[data.state, 0] + (2 * direction - 1) * length, 0)
+        np.testing.assert_array_equal(table[data.next_state, 0], expected)
+    numbered, same = numbered_actions(walk()), collect(numbered_actions(walk()), 600, seed=0)
+    assert (numbered.action_space, same.n_actions) == (spaces.Discrete(many), many)
+    solution = fit(data, Column(lam=5.0), Regression(action_values=True, updates=200), seeds=1)
+    observation, _ = numbered.reset(seed=0)
+    action, _ = solution.policy(0).predict(observation, deterministic=True)
+    assert divmod(int(action), many // 2) == (1, many // 2 - 1)  # to the right, as far as possible
+
+
+def test_a_policy_sees_the_part_that_it_was_learned_from(tmp_path):
+    data = collect(WithDict(), 1000, seed=0, key=("velocity", "place"))
+    data.save(tmp_path / "data.npz")
+    data = Transitions.load(tmp_path / "data.npz")
+    solution = fit(data, Column(lam=5.0), Regression(action_values=True, updates=200), seeds=1)
+    env = WithDict()
+    observation, _ = env.reset(seed=0)
+    policy = solution.policy(0)
+    assert policy.predict(observation, deterministic=True)[0].shape == ()
+    batch = {name: np.stack([part] * 3) for name, part in observation.items() if name != "mission"}
+    assert policy.predict(batch, deterministic=True)[0].shape == (3,)
+
+
 def test_wrong_environments_and_keys():
     for name, wrong in (
         ("observe", lambda self: np.zeros(self.at + 1, dtype=np.float32)),
         ("observe", lambda self: np.array([np.nan, 0.0], dtype=np.float32)),
         ("observe", lambda self: "somewhere"),
-        ("observe", lambda self: (self.at, 0)),
+        ("observe", lambda self: (self.at, np.zeros((2, 2, 3)))),
         ("observe", lambda self: np.zeros(2, np.float64 if self.at == 3 else np.float32)),
         ("reward", lambda self: np.nan),
     ):

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import MDP, GridWorld, exact
+from drogo import MDP, Column, GridWorld, exact, solve
 from drogo.errors import ArgumentError, ArgumentTypeError, NotConverged
 from drogo.exact import definitions
 from drogo.exact.positive import NoPositiveSolution, log_solve
@@ -205,3 +205,22 @@ def test_two_parts_and_terminal_states_that_hardly_interact():
     assert low / (1 + 1e-9) <= solution.eigenvalue <= high / (1 - 1e-9)
     refused(NotConverged, None, exact.log_eigenvector, mdp, 0.2, "representation")
     assert np.isfinite(exact.log_column(mdp, 0.2)).all()
+
+
+def test_states_that_never_lead_to_an_end_are_kept_and_reported():
+    """0 - 1 - 2 - end, and from 1 into the pits 4 and 5: with g = exp(-1 / 5), e2 = g (e1 + 1) / 2,
+    e1 = g e2 / 2 and e0 = g (e0 + e1) / 2."""
+    P = np.zeros((6, 6))
+    P[[0, 0, 1, 1, 2, 2], [0, 1, 2, 4, 1, 3]] = 0.5
+    P[[4, 5], [5, 4]] = 1.0
+    mdp = MDP.from_arrays(P, [-1.0, -1.0, -1.0, 0.0, -1.0, -1.0], [3])
+    g = np.exp(-0.2)
+    second = (g / 2) / (1 - (g / 2) ** 2)
+    first = g / 2 * second
+    v = np.log([g / 2 * first / (1 - g / 2), first, second, 1.0])
+    solution = exact.solve(mdp, 5.0)
+    np.testing.assert_allclose(solution.log_e[:4], v, rtol=1e-12)
+    assert np.isneginf(solution.log_e[4:]).all()
+    assert (np.flatnonzero(mdp.stuck).tolist(), solution.status) == ([4, 5], "converged")
+    assert any("2 of 6 states" in note for note in solve(mdp, Column(lam=5.0)).notes)
+    refused(ArgumentError, "definition", exact.solve, mdp, 5.0, "right")

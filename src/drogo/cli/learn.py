@@ -44,6 +44,9 @@ class Learn:
     ] = None
     """Observations of the network: any but symbolic in a grid world, where state is the tabular
     case; pixels or symbolic in MiniGrid."""
+    problem: Literal["column", "continuing"] = "column"
+    """column: the map to the terminal states. continuing: the map of a task that never ends, such
+    as Pendulum; where episodes end, the last step leads to the first state of the next."""
     method: Literal["drogo", "regression", "paper", "gdo", "log-gdo", "natural-gdo"] = "drogo"
     """drogo: the paper's objective, with settings that suit the data. regression: solve the data
     exactly and fit the network to the solution, where states repeat. paper: exactly the paper's
@@ -99,7 +102,8 @@ def prepare(
     options: Learn, world: World, console: Console
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
-    parts = [world.name, world.view, options.method, f"lam{options.lam:g}"]
+    named = "" if options.problem == "column" else options.problem
+    parts = [world.name, world.view, named, options.method, f"lam{options.lam:g}"]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
@@ -108,6 +112,8 @@ def prepare(
 def _train(
     options: Learn, world: World, result: ResultDirectory, console: Console
 ) -> dict[str, Any]:
+    import gymnasium
+
     from drogo.cli import pictures
     from drogo.files import check_memory
 
@@ -116,7 +122,7 @@ def _train(
         check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
-    problem = drogo.Column(lam=options.lam)
+    problem = getattr(drogo, options.problem.capitalize())(lam=options.lam)
     values, method, network = _settings(options)  # a bad value is an error before any work
     loggers = []
     if options.log == "tensorboard":
@@ -124,7 +130,8 @@ def _train(
     elif options.log == "wandb":
         loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
-    truth = world.truth(data.observations, data.terminal_states, options.lam)
+    ends = options.problem != "continuing"
+    truth = world.truth(data.observations, data.terminal_states, options.lam) if ends else {}
     parts = _parts(values, data, problem, method, network)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
@@ -141,9 +148,16 @@ def _train(
             raise
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
+        space = world.env.observation_space
+        if isinstance(space, gymnasium.spaces.Tuple | gymnasium.spaces.Dict) and not options.key:
+            size = data.observations[0].size
+            report["warnings"].append(
+                f"The parts of {space} are joined to {counted(size, 'number')}."
+            )
         title = f"{report['method']}, {report['network']}, lambda = {options.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
-        starts = (0 if data.repeats else CERTIFIED) if options.certify is None else options.certify
+        starts = 0 if data.repeats or not ends else CERTIFIED
+        starts = starts if options.certify is None else options.certify
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
@@ -213,8 +227,17 @@ def _parts(
 def collected(options: Learn, world: World, console: Console) -> drogo.Transitions:
     """Collects the transitions of a fit."""
     n, seed = options.transitions, options.data_seed
+    sampling = dict(world.sampling)
     with console.status(f"collecting {n} transitions"):
-        return drogo.collect(world.env, n, seed=seed, **world.sampling)
+        if options.problem != "continuing":
+            return drogo.collect(world.env, n, seed=seed, **sampling)
+        sampling["reward"] = options.reward
+        data = drogo.collect(world.env, n, seed=seed, **sampling)
+        if not data.terminated.any():
+            return data
+        start = sampling.pop("start", None)
+        start = start if callable(start) else "reset"
+        return drogo.collect(drogo.NeverEnding(world.env), n, seed=seed, start=start, **sampling)
 
 
 def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:

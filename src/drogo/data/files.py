@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile, is_a
+from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, is_a
 from drogo.files import KINDS, Header, read_arrays, write_arrays
 
 KIND = "transitions"
@@ -21,11 +21,14 @@ ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "trunca
 
 
 def write(
-    path: Path, columns: dict[str, np.ndarray | None], n_actions: int | None, *, overwrite: bool
+    path: Path,
+    columns: dict[str, np.ndarray | None],
+    settings: dict[str, Any],
+    *,
+    overwrite: bool,
 ) -> None:
     """Writes the known columns of transitions. Observations that are in a file stay there."""
     parts = {name: part for name, part in columns.items() if part is not None}
-    settings: dict[str, Any] = {"n_actions": n_actions}
     table = parts["observations"]
     if isinstance(table, np.memmap) and table.filename and table.flags.c_contiguous:
         file = Path(str(table.filename)).resolve()
@@ -51,8 +54,9 @@ def read(path: Path, from_table: Callable[..., Any]) -> Any:
         parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
     try:
         columns: dict[str, Any] = {"outcome": None, **parts}
-        return from_table(**columns, n_actions=settings.get("n_actions"))
-    except DataError as error:
+        names = {name: settings.get(name) for name in ("n_actions", "key")}
+        return from_table(**columns, **names)
+    except DrogoError as error:
         raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
 

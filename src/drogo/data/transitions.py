@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo import errors
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal
-from drogo.data.step import NumberOfStep, Step, StepNumbers
+from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive
 from drogo.exact.growth import log_radius
 from drogo.files import as_path
@@ -79,6 +79,8 @@ class Transitions:
     `terminal_reward` was given."""
     n_actions: int | None = None
     """The number of actions, if they are discrete and known."""
+    key: Key = None
+    """The part of the environment's observations that was kept, or several, as in `collect`."""
     weight: Float[np.ndarray, " n"] = field(kw_only=True)
     """The weight of each transition: 1 until `drogo.data.under` weights the actions."""
 
@@ -231,7 +233,8 @@ class Transitions:
                 with which each action was taken; of vectors the density. `default`: the probability
                 or density with which the default policy takes it, if that is not uniform.
                 `n_actions`: the number of discrete actions; by default the largest action plus 1.
-                `outcome`: the environment's own rewards, if `reward` replaces them.
+                `outcome`: the environment's own rewards, if `reward` replaces them. `key`: the part
+                of the environment's observations that these are.
         """
         table = arrays.table("observations", observations)
         left = arrays.indices("state", state, len(table))
@@ -241,6 +244,7 @@ class Transitions:
         is_terminal = arrays.flags("terminated", terminated, n)
         outcome = actions.pop("outcome", reward if terminal_reward is None else None)
         terminal_reward = 0.0 if terminal_reward is None else terminal_reward
+        key = as_key(actions.pop("key", None))
         for name in actions.keys() - set(ACTION_COLUMNS):
             raise errors.unknown_argument(name, ACTION_COLUMNS)
         return cls(
@@ -253,6 +257,7 @@ class Transitions:
             terminal_reward=arrays.numbers("terminal_reward", terminal_reward, n, is_terminal),
             **arrays.actions(n, **actions),
             outcome=None if outcome is None else arrays.numbers("outcome", outcome, n),
+            key=key,
             weight=frozen(np.ones(n)),
         )
 
@@ -295,7 +300,7 @@ class Transitions:
         errors.check_flag("scaled_actions", scaled_actions)
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
-        return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers))
+        return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers), key=key)
 
     @classmethod
     def from_trajectories(
@@ -328,7 +333,7 @@ class Transitions:
         """
         columns = recorded.of_episodes(trajectories, key)
         numbers = StepNumbers(reward, terminal_reward, behaviour)
-        return cls.from_table(**recorded.complete(columns, action_space, numbers))
+        return cls.from_table(**recorded.complete(columns, action_space, numbers), key=key)
 
     @classmethod
     def from_minari(cls, dataset: str | Any, **options: Any) -> Transitions:
@@ -429,7 +434,8 @@ class Transitions:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Saves to an `.npz` file, which names the file of observations that are in one already."""
         columns = {name: getattr(self, name) for name in files.ARRAYS}
-        files.write(as_path("path", path), columns, self.n_actions, overwrite=overwrite)
+        settings = {"n_actions": self.n_actions, "key": self.key}
+        files.write(as_path("path", path), columns, settings, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:

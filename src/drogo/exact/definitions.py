@@ -100,6 +100,9 @@ def solve(
         raise ArgumentError(problem, argument="terminal_reward")
     if definition == "column":
         check_has_terminal(mdp)
+    if definition == "right" and mdp.stuck.any():
+        problem = f"the right eigenvector: {mdp.stuck_text}"
+        raise ArgumentError(problem, remedy="Use definition='column'.", argument="definition")
     if definition != "transition":  # It is defined for any rewards.
         check_finite(mdp, lam)
     try:
@@ -164,7 +167,10 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
     values = np.zeros(mdp.n_states)
     values[mdp.terminal] = ratio
     # The rows of terminal states are not used, and the others are those of any formulation.
-    return refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
+    rows, leads = default_rows(mdp, lam, "absorbing", 1.0), ~mdp.stuck
+    vector = refined_solve(rows.block(leads), mdp.terminal[leads], values[leads])
+    values[leads], values[mdp.stuck] = vector.log_e, -np.inf
+    return vector._replace(log_e=values)
 
 
 def _eigenvector(definition: str, mdp: MDP, rows: Rows) -> Vector:

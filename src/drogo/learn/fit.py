@@ -316,6 +316,7 @@ def _solutions(
                 provenance={
                     "data": training.identity["data"],
                     "n_actions": prepared.data.n_actions,
+                    "key": prepared.data.key,
                     "repeats": prepared.data.repeats,
                     "complete": prepared.complete,
                     "versions": versions(),

@@ -16,6 +16,7 @@ import optax
 from jaxtyping import Array, Float
 
 from drogo.data.arrays import MOST_ACTIONS
+from drogo.data.step import as_key
 from drogo.errors import ArgumentError, DamagedFile, DrogoError, check_flag, counted, is_a
 from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import AbstractArchitecture, Optimiser, as_architecture, as_optimiser
@@ -90,7 +91,8 @@ class Solution:
     notes: tuple[str, ...] = ()
     """Sentences about the data: assumptions, and what they do not determine."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """A digest of the data, the number of actions, and the versions of the packages."""
+    """A digest of the data, the number of actions, the `key` of the observations, and the versions
+    of the packages."""
     learner: Learner | None = field(default=None, repr=False)
     """The learner; None for an exact solution."""
     state: State | None = field(default=None, repr=False)
@@ -186,7 +188,9 @@ class Solution:
 
     def policy(self, seed: int = 0, **options: Any) -> Policy:
         """Returns the optimal policy that one seed has learned, with `goal=` for `Goals`."""
-        return self.problem.policy(self, seed, **options)
+        policy = self.problem.policy(self, seed, **options)
+        policy.key = as_key(self.provenance.get("key"))
+        return policy
 
     def index(self, seed: int, *, usable: bool = False) -> int:
         """Returns the position of a seed in `seeds`. With `usable`, it must not have diverged."""

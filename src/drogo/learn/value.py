@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 from scipy.special import softmax
 
+from drogo.data.step import Key, part_of
 from drogo.errors import ArgumentError, check_type, check_whole
 from drogo.graph import INPUT, Graph
 from drogo.learn.convolution import ConvolutionalNetwork
@@ -42,6 +43,9 @@ class Policy:
         shape: The shape of one observation.
         seed: The seed of the sampled actions.
     """
+
+    key: Key = None
+    """The part of a `Dict` observation that the policy sees, as in `collect`."""
 
     def __init__(self, logits: Logits, shape: tuple[int, ...], *, seed: int = 0) -> None:
         check_type("logits", logits, Callable, "a function of a batch of observations")
@@ -74,12 +78,16 @@ class Policy:
         """Returns actions as the agents of Stable-Baselines3 do, for `evaluate_policy`.
 
         Args:
-            observation: One observation, or a batch of them.
+            observation: One observation, or a batch of them, also of a `Dict` or a `Tuple`.
             state: Passed through; this policy has no memory.
             episode_start: Not used.
             deterministic: Whether to take the most probable action instead of a sampled one.
         """
-        given = np.asarray(observation)
+        given = observation
+        if isinstance(given, dict | tuple):
+            one = part_of(given, self.key)
+            given = one if one.shape == self.shape else part_of(given, self.key, batch=1)
+        given = np.asarray(given)
         batch = given[None] if given.shape == self.shape else given
         probabilities = self.probabilities(batch)
         if deterministic:

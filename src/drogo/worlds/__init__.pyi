@@ -4,4 +4,8 @@ from .control import STARTS as STARTS
 from .grid import GridWorld as GridWorld
 from .minigrid import MiniGridWorld as MiniGridWorld
 from .shipped import names as names
-from .wrappers import NeverEnding as NeverEnding, ReachGoals as ReachGoals
+from .wrappers import (
+    NeverEnding as NeverEnding,
+    ReachGoals as ReachGoals,
+    numbered_actions as numbered_actions,
+)

@@ -22,6 +22,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from drogo.errors import ArgumentError, MDPError, check_whole
 from drogo.worlds import shipped
+from drogo.worlds.wrappers import numbered_actions
 
 if TYPE_CHECKING:
     from drogo.mdp import MDP
@@ -229,7 +230,8 @@ class Environment(World):
             problem = f"Gymnasium could not make {self.spec.id}: {error}"
             raise ArgumentError(problem, argument="name") from error
         # A start function puts each transition into a state, so there are no episodes to limit.
-        return env.unwrapped if callable(self.sampling["start"]) and not limited else env
+        env = env.unwrapped if callable(self.sampling["start"]) and not limited else env
+        return numbered_actions(env)
 
 
 def resolve(

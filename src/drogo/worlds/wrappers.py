@@ -1,7 +1,11 @@
-"""Wrappers that make another task of an environment: one with goals, or one that never ends."""
+"""Wrappers that make another task of an environment: one with goals, one that never ends, or one
+whose actions are numbered."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
 import gymnasium
@@ -14,6 +18,8 @@ from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_t
 from drogo.worlds.tabular import Options, Reset, TabularEnv
 
 PARTS = ("observation", "achieved_goal", "desired_goal")
+MOST_ACTIONS = 256
+"""Actions of several parts are numbered if there are at most this many of them."""
 
 
 class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
@@ -152,3 +158,39 @@ class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
         reward = reward if self.at_end is None else self.at_end
         observation, begun = self.env.reset()
         return observation, reward, False, False, {**begun, "ended": info}
+
+
+def numbered_actions(env: gymnasium.Env) -> gymnasium.Env:
+    """Returns an environment with numbers in place of actions that consist of several choices, as
+    `drogo.collect` numbers them: `MultiDiscrete`, `MultiBinary`, or a `Tuple` or `Dict` of these
+    and `Discrete`, with at most 256 different actions. Any other is returned as it is."""
+    actions = all_actions(check_type("env", env, gymnasium.Env, "an environment").action_space)
+    if not actions or isinstance(env.action_space, gymnasium.spaces.Discrete):
+        return env
+    numbers = gymnasium.spaces.Discrete(len(actions))
+    return gymnasium.wrappers.TransformAction(env, lambda k: actions[int(k)], numbers)
+
+
+def all_actions(space: gymnasium.Space) -> Sequence[Any]:
+    """Returns all actions of a space of at most `MOST_ACTIONS` choices, and none of any other."""
+    spaces = gymnasium.spaces
+    if isinstance(space, spaces.Discrete):
+        return range(int(space.start), int(space.start + space.n))
+    if isinstance(space, spaces.MultiBinary):
+        choices = [range(2)] * math.prod(space.shape)
+    elif isinstance(space, spaces.MultiDiscrete):
+        ends = zip(space.start.flat, (space.start + space.nvec).flat, strict=True)
+        choices = [range(int(first), int(end)) for first, end in ends]
+    elif isinstance(space, spaces.Tuple | spaces.Dict):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        choices = [all_actions(part) for part in parts]
+    else:
+        return ()
+    if math.prod(map(len, choices)) > MOST_ACTIONS:
+        return ()
+    every = itertools.product(*choices)
+    if isinstance(space, spaces.Tuple):
+        return list(every)
+    if isinstance(space, spaces.Dict):
+        return [dict(zip(space.spaces, one, strict=True)) for one in every]
+    return [np.array(one, space.dtype).reshape(space.shape) for one in every]
