@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import Column, OnlineMap, OnlineTable, exact
+from drogo import Column, OnlineMap, OnlineShaping, OnlineTable, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.learn import MLP
 from drogo.online.table import Seen, mean_step_of, solve_seen
@@ -27,6 +27,23 @@ def test_the_table_of_everything_is_the_exact_column(until_found):
     assert np.abs(online.values(PLACES) - exact.log_column(WORLD.mdp, LAM)).max() < 1e-9
     assert online.found
     assert online.metrics["states"] == WORLD.mdp.n_states
+
+
+def test_optimism_goes_on_until_no_way_can_be_better():
+    """The first way that is found here costs 36; the best one costs 17."""
+    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
+    online = OnlineTable(env.observation_space, env.action_space)
+    shaped, rng = OnlineShaping(env, online), np.random.default_rng(2)
+    observation, _ = shaped.reset(seed=2)
+    total = 0.0
+    for _ in range(800):
+        action = int(online.act([observation], rng)[0])
+        observation, _, terminated, truncated, info = shaped.step(action)
+        total += info["reward_original"]
+        if terminated or truncated:
+            last, total = total, 0.0
+            observation, _ = shaped.reset()
+    assert (online.found, last) == (True, -17.0)
 
 
 def test_default_policies_and_different_rewards_by_hand():

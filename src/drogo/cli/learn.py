@@ -151,9 +151,7 @@ def _train(
         space = world.env.observation_space
         if isinstance(space, gymnasium.spaces.Tuple | gymnasium.spaces.Dict) and not options.key:
             size = data.observations[0].size
-            report["warnings"].append(
-                f"The parts of {space} are joined to {counted(size, 'number')}."
-            )
+            report["warnings"].append(f"{space} is joined to {counted(size, 'number')}.")
         title = f"{report['method']}, {report['network']}, lambda = {options.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
         starts = 0 if data.repeats or not ends else CERTIFIED
