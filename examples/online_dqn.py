@@ -88,6 +88,8 @@ def greedy(network: nn.Module, observation: np.ndarray) -> int:
 
 def train(args: Args) -> nn.Module:
     env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(args.env_id))
+    if not isinstance(env.observation_space, gymnasium.spaces.Box):
+        env = gymnasium.wrappers.FlattenObservation(env)  # numbers of states become one-hot
     space, actions = env.observation_space, env.action_space
     assert isinstance(space, gymnasium.spaces.Box)
     assert isinstance(actions, gymnasium.spaces.Discrete)

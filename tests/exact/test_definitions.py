@@ -164,8 +164,8 @@ def test_formulations_and_terminal_rewards():
     assert (v[0], v[2]) == (0, pytest.approx(-2.5))
     # exp(0.05) e = e/2 + 1/4 + exp(-2.5)/4
     assert v[1] == pytest.approx(np.log((0.25 + np.exp(-2.5) / 4) / (np.exp(0.05) - 0.5)))
-    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_reward=[0.0, -50.0]), v)
-    replaced = exact.solve(mdp, 20.0, terminal_reward=[-10.0, 3.0]).log_e
+    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_rewards=[0.0, -50.0]), v)
+    replaced = exact.solve(mdp, 20.0, terminal_rewards=[-10.0, 3.0]).log_e
     assert replaced[[0, 2]].tolist() == [-0.5, 0.15]
 
 
@@ -174,9 +174,9 @@ def test_wrong_arguments(unchecked):
         *(("lam", {"lam": wrong}) for wrong in (0.0, float("nan"), -(2**80))),
         ("delta", {"delta": 10**400}), ("delta", {"delta": -1.0, "definition": "right"}),
         ("definition", {"definition": "left"}), ("terminal", {"terminal": "open"}),
-        *(("terminal_reward", {"terminal_reward": wrong}) for wrong in (np.zeros(3), [np.nan])),
-        ("terminal_reward", {"terminal_reward": [1e307], "lam": 1e-3}),
-        ("terminal_reward", {"terminal_reward": [0.0], "definition": "right"}),
+        *(("terminal_rewards", {"terminal_rewards": wrong}) for wrong in (np.zeros(3), [np.nan])),
+        ("terminal_rewards", {"terminal_rewards": [1e307], "lam": 1e-3}),
+        ("terminal_rewards", {"terminal_rewards": [0.0], "definition": "right"}),
     ):  # fmt: skip
         refused(ArgumentError, argument, exact.solve, FOUR_ROOMS, **{"lam": 1.0, **options})
     # A dense matrix would be too large.

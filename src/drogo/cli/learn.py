@@ -160,7 +160,7 @@ def _train(
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
         if column is not None and world.grid is not None:
-            report["warnings"] += world.misled(solution.v.mean(axis=0))
+            report["warnings"] += world.misled(solution.v.mean(axis=0), options.lam)
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
@@ -253,6 +253,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
         "seeds": [
             {"seed": seed, "status": solution.status[k], "diverged_at": solution.diverged_at[k]}
             | {name: output.number(values[k]) for name, values in last.items()}
+            | ({"gain": float(solution.gain[k])} if "gain" in solution.arrays else {})
             for k, seed in enumerate(solution.seeds)
         ],
         "files": FILES,
@@ -323,12 +324,14 @@ COLUMNS = {
     "transition": "cosine_transition",
     "error": "error",
     "worst": "worst",
+    "gain": "gain",
 }
 DEFINITIONS = {
     "difference": "largest difference to the log of the exact column",
     "error": "largest difference to the exact solution of the data",
     "worst": "largest residual of the equation of a state, or of groups of held-out transitions "
     "where states do not repeat",
+    "gain": "the reward of a step, less what it costs to depart from the default policy",
 }
 
 

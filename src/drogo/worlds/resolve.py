@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from drogo.worlds.scenes import Scene
 
 LONGEST, MOST_LETTERS = 1000, 30
+HALVINGS = 8
+"""Half of lam is tried this many times to see if the map then leads into the best end."""
 APPLIES_TO = {
     "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
     "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
@@ -100,23 +102,36 @@ class World(abc.ABC):
         keys = map(str, self.mdp.states)
         return [f"state {key if len(key) <= MOST_LETTERS else k}" for k, key in enumerate(keys)]
 
-    def misled(self, log_e: np.ndarray) -> list[str]:
+    def misled(self, log_e: np.ndarray, lam: float) -> list[str]:
         """Returns a warning if the steepest ascent leads into a terminal state that is not best."""
-        mdp, best = self.mdp, np.arange(self.mdp.n_states)
-        before, after = mdp.P.nonzero()  # no row of a terminal state has entries
-        order = np.lexsort([log_e[after], before])  # the last of each state is the best
-        best[before[order]] = after[order]
-        for _ in range(len(best).bit_length()):  # twice as many steps each time
-            best = best[best]
-        worse = mdp.terminal & (mdp.reward < mdp.reward[mdp.terminal].max())
-        led = np.flatnonzero(worse[best] & ~mdp.terminal)
+        from drogo.exact import log_column
+
+        mdp, (into, led) = self.mdp, self._led(log_e)
         if not led.size:
             return []
         first = led[np.argmax(mdp.start[led])]
         which = "the start" if mdp.start[first] > 0 else f"{led.size} states"
-        worst = f"{self.state_names[best[first]]}, whose reward of {mdp.reward[best[first]]:g}"
+        worst = f"{self.state_names[into[first]]}, whose reward of {mdp.reward[into[first]]:g}"
         text = f"From {which}, the map leads into {worst} is not the best of all ends."
-        return [f"{text} With a smaller --lam, rewards count for more."]
+        remedy = "With every smaller --lam that was tried it does so too, probably because the way "
+        remedy += "to a better end costs more."
+        for smaller in (lam / 2**k for k in range(1, HALVINGS + 1)):
+            if not np.isin(first, self._led(log_column(mdp, smaller))[1]):
+                remedy = f"With --lam={smaller:.3g} it does not, because rewards count for more."
+                break
+        return [f"{text} {remedy}"]
+
+    def _led(self, log_e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where the steepest ascent leads from each state, and from which of them into a
+        terminal state that is not best."""
+        mdp, into = self.mdp, np.arange(self.mdp.n_states)
+        before, after = mdp.P.nonzero()  # no row of a terminal state has entries
+        order = np.lexsort([log_e[after], before])  # the last of each state is the best
+        into[before[order]] = after[order]
+        for _ in range(len(into).bit_length()):  # twice as many steps each time
+            into = into[into]
+        worse = mdp.terminal & (mdp.reward < mdp.reward[mdp.terminal].max())
+        return into, np.flatnonzero(worse[into] & ~mdp.terminal)
 
     @property
     def lattice(self) -> tuple[int, int] | None:
