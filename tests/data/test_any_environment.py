@@ -151,62 +151,51 @@ def test_parts_are_joined_in_the_order_of_their_names():
     np.testing.assert_array_equal(np.unique(data.observations[:, 0]), np.arange(6))
 
 
-def choices(action):
-    parts = action.values() if isinstance(action, dict) else action
-    return [int(part) for part in parts]
+TWO = spaces.Discrete(2)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.MultiDiscrete([2, 3]),
-        spaces.MultiBinary(2),
-        spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)]),
-        spaces.Dict(first=spaces.Discrete(2), second=spaces.Discrete(2)),
-    ],
-)
+@pytest.mark.parametrize("space", [
+    spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2), spaces.Tuple([TWO, TWO]),
+    spaces.Dict(first=TWO, second=TWO),
+])  # fmt: skip
 def test_spaces_of_several_parts(space):
     """The first choice is the direction, the second a number of steps; the second part of an
     observation is a dictionary, whose names are sorted."""
-    parts = {"b": spaces.Discrete(6), "a": spaces.Box(0, 5, (2,), np.float32)}
-    several = spaces.Tuple([spaces.Discrete(6), spaces.Dict(parts)])
+
+    def move(self, action):
+        towards, length = action.values() if isinstance(action, dict) else action
+        return (2 * int(towards) - 1) * int(length)
+
+    parts = {"b": spaces.Discrete(9), "a": spaces.Box(0, 5, (2,), np.float32)}
     walk = line_of(
         action_space=space,
-        observation_space=several,
-        first=lambda self: 2 if self.np_random.random() < 0.5 else 0,
-        move=lambda self, action: (2 * choices(action)[0] - 1) * choices(action)[1],
+        observation_space=spaces.Tuple([spaces.Discrete(6), spaces.Dict(parts)]),
+        move=move,
         observe=lambda self: (self.at, {"b": 7, "a": np.float32([1, self.at])}),
     )
-    many = 6 if isinstance(space, spaces.MultiDiscrete) else 4
-    for env in (walk(), SyncVectorEnv([walk] * 2)):
-        data = collect(env, 600, seed=0)
-        table = data.observations
-        assert data.n_actions == many
-        np.testing.assert_array_equal(
-            table[:, 1:], np.stack([1 + 0 * table[:, 0], table[:, 0], 7 + 0 * table[:, 0]], 1)
-        )
-        direction, length = np.divmod(data.action, many // 2)
-        expected = np.maximum(table[data.state, 0] + (2 * direction - 1) * length, 0)
-        np.testing.assert_array_equal(table[data.next_state, 0], expected)
-    numbered, same = numbered_actions(walk()), collect(numbered_actions(walk()), 600, seed=0)
-    assert (numbered.action_space, same.n_actions) == (spaces.Discrete(many), many)
+    lengths = 3 if isinstance(space, spaces.MultiDiscrete) else 2
+    for env in (SyncVectorEnv([walk] * 2), walk()):
+        data = collect(env, 400, seed=0)
+        place, *rest = data.observations.T
+        np.testing.assert_array_equal(rest, [0 * place + 1, place, 0 * place + 7])
+        towards, length = np.divmod(data.action, lengths)
+        expected = np.maximum(place[data.state] + (2 * towards - 1) * length, 0)
+        np.testing.assert_array_equal(place[data.next_state], expected)
+    env = numbered_actions(walk())
+    assert env.action_space.n == data.n_actions == collect(env, 9, seed=0).n_actions == 2 * lengths
     solution = fit(data, Column(lam=5.0), Regression(action_values=True, updates=200), seeds=1)
-    observation, _ = numbered.reset(seed=0)
-    action, _ = solution.policy(0).predict(observation, deterministic=True)
-    assert divmod(int(action), many // 2) == (1, many // 2 - 1)  # to the right, as far as possible
+    action, _ = solution.policy(0).predict(env.reset(seed=0)[0], deterministic=True)
+    assert divmod(int(action), lengths) == (1, lengths - 1)  # to the right, as far as possible
 
 
 def test_a_policy_sees_the_part_that_it_was_learned_from(tmp_path):
-    data = collect(WithDict(), 1000, seed=0, key=("velocity", "place"))
-    data.save(tmp_path / "data.npz")
+    collect(WithDict(), 500, seed=0, key=("velocity", "place")).save(tmp_path / "data.npz")
     data = Transitions.load(tmp_path / "data.npz")
-    solution = fit(data, Column(lam=5.0), Regression(action_values=True, updates=200), seeds=1)
-    env = WithDict()
-    observation, _ = env.reset(seed=0)
-    policy = solution.policy(0)
-    assert policy.predict(observation, deterministic=True)[0].shape == ()
-    batch = {name: np.stack([part] * 3) for name, part in observation.items() if name != "mission"}
-    assert policy.predict(batch, deterministic=True)[0].shape == (3,)
+    policy = fit(data, Column(), Regression(action_values=True, updates=2), seeds=1).policy(0)
+    observation, _ = WithDict().reset(seed=0)
+    assert policy.predict(observation)[0].shape == ()
+    batch = {name: np.stack([part] * 3) for name, part in observation.items()}
+    assert policy.predict(batch)[0].shape == (3,)
 
 
 def test_wrong_environments_and_keys():

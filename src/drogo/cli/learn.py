@@ -102,8 +102,7 @@ def prepare(
     options: Learn, world: World, console: Console
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
-    named = "" if options.problem == "column" else options.problem
-    parts = [world.name, world.view, named, options.method, f"lam{options.lam:g}"]
+    parts = [world.name, world.view, options.problem, options.method, f"lam{options.lam:g}"]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
@@ -112,8 +111,6 @@ def prepare(
 def _train(
     options: Learn, world: World, result: ResultDirectory, console: Console
 ) -> dict[str, Any]:
-    import gymnasium
-
     from drogo.cli import pictures
     from drogo.files import check_memory
 
@@ -149,8 +146,8 @@ def _train(
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
         space = world.env.observation_space
-        if isinstance(space, gymnasium.spaces.Tuple | gymnasium.spaces.Dict) and not options.key:
-            size = data.observations[0].size
+        if not space.shape and not options.key and data.observations.ndim == 2:
+            size = data.observations.shape[1]
             report["warnings"].append(f"{space} is joined to {counted(size, 'number')}.")
         title = f"{report['method']}, {report['network']}, lambda = {options.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
@@ -227,15 +224,11 @@ def collected(options: Learn, world: World, console: Console) -> drogo.Transitio
     n, seed = options.transitions, options.data_seed
     sampling = dict(world.sampling)
     with console.status(f"collecting {n} transitions"):
-        if options.problem != "continuing":
+        if options.problem == "column":
             return drogo.collect(world.env, n, seed=seed, **sampling)
-        sampling["reward"] = options.reward
-        data = drogo.collect(world.env, n, seed=seed, **sampling)
-        if not data.terminated.any():
-            return data
-        start = sampling.pop("start", None)
-        start = start if callable(start) else "reset"
-        return drogo.collect(drogo.NeverEnding(world.env), n, seed=seed, start=start, **sampling)
+        start = sampling["start"] if callable(sampling["start"]) else "reset"
+        sampling |= {"start": start, "reward": options.reward}
+        return drogo.collect(drogo.NeverEnding(world.env), n, seed=seed, **sampling)
 
 
 def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:

@@ -332,11 +332,6 @@ def _like(batch: Any, observation: Any) -> Any:
     return np.asarray(observation, dtype=batch.dtype)
 
 
-def _choices(action: Any) -> tuple[Any, ...]:
-    """Returns the parts of an action of several choices."""
-    return tuple(part_of(action, None).ravel().tolist())
-
-
 def _gather(
     steps: Iterator[tuple[int, Step]],
     n: int,
@@ -348,9 +343,10 @@ def _gather(
     """Puts n steps into a table and columns. Actions are recorded in a `Discrete` or a `Box`,
     and by their numbers in `all_actions` where they consist of a few choices."""
     actions, known = None, [] if numbers.terminal_reward is None else [True]
+    choices = lambda action: tuple(part_of(action, None).ravel().tolist())  # noqa: E731
     number_of: dict[Any, int] = {}
     if not isinstance(space, gymnasium.spaces.Discrete):
-        number_of = {_choices(action): k for k, action in enumerate(all_actions(space))}
+        number_of = {choices(action): k for k, action in enumerate(all_actions(space))}
         space = gymnasium.spaces.Discrete(len(number_of)) if number_of else space
     if isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.Box):
         is_discrete = isinstance(space, gymnasium.spaces.Discrete)
@@ -366,7 +362,7 @@ def _gather(
             arrived[environment] = step.next_observation, next_state
             reward, value = step.numbers(numbers.reward, numbers.terminal_reward)
             if actions is not None:
-                taken = number_of[_choices(step.action)] if number_of else step.action
+                taken = number_of[choices(step.action)] if number_of else step.action
                 actions[k] = np.reshape(taken, actions.shape[1:])
             chance = 0.0 if numbers.behaviour is None else numbers.behaviour(step)
             ended = step.terminated, step.truncated

@@ -260,13 +260,10 @@ def check_terminated(data: Transitions) -> None:
     """Raises an error if no transition is terminated."""
     if not data.terminated.any():
         problem = f"none of the {len(data)} transitions reaches a terminal state, to anchor v."
-        remedy = "If its episodes are only ever truncated, use the problem Continuing, or Goals. "
-        remedy += (
-            "If it has an end, collect more transitions, begin nearer to it (start=) or use a "
-        )
-        remedy += "a policy= that reaches it."
-        command = "If its episodes are only ever truncated, use --problem=continuing. If it has "
-        command += "an end, collect more, for example --transitions=1000000."
+        remedy = "Use the problem Continuing if episodes are only truncated; else collect more, "
+        remedy += "begin nearer to an end (start=), or use a policy= that reaches it."
+        command = "Use --problem=continuing if episodes are only truncated; else collect more, for "
+        command += "example --transitions=1000000."
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 

@@ -20,13 +20,7 @@ ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "trunca
 """The arrays of a file. Weights follow from the actions and are not saved."""
 
 
-def write(
-    path: Path,
-    columns: dict[str, np.ndarray | None],
-    settings: dict[str, Any],
-    *,
-    overwrite: bool,
-) -> None:
+def write(path: Path, columns: Any, settings: dict[str, Any], *, overwrite: bool) -> None:
     """Writes the known columns of transitions. Observations that are in a file stay there."""
     parts = {name: part for name, part in columns.items() if part is not None}
     table = parts["observations"]

@@ -131,9 +131,8 @@ class MDP:
     def stuck(self) -> Bool[np.ndarray, " states"]:
         """The states that never lead to a terminal state under the default policy, none if there
         is no terminal state. A column is minus infinity there."""
-        P = self.P.tocoo()
         ends = np.flatnonzero(self.terminal)
-        return ~arrays.leads_to(P.row, P.col, self.n_states, ends) & self.terminal.any()
+        return ~arrays.leads_to(*self.P.nonzero(), self.n_states, ends) & self.terminal.any()
 
     @property
     def stuck_text(self) -> str:
@@ -232,8 +231,7 @@ class MDP:
             states=labels,
         )
         if (mdp.stuck | mdp.terminal).all() and not mdp.terminal.all():
-            problem = "no state leads to a terminal state under the default policy."
-            raise MDPError(f"P: {problem}", remedy="Add a way, or another action.", argument="P")
+            raise MDPError("no state leads to a terminal state: add a way in P.", argument="P")
         return mdp
 
     @classmethod

@@ -21,8 +21,6 @@ ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of MiniGrid's actions, in its order."""
 TRIED = ("left", "right", "forward", "pickup", "toggle")
 """The actions tried by default: dropping multiplies the states and seldom helps."""
-WITH_DROP = ACTIONS[:6]
-"""The actions tried where the others lead to no terminal state."""
 OBSERVATIONS = ("rgb", "symbolic")
 MAX_STATES = 50_000
 NON_TERMINAL, GOAL, FAILURE = 0, 1, 2
@@ -123,7 +121,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         names = tuple(actions or TRIED)
         graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
         if actions is None and (graph.kind == NON_TERMINAL).all():
-            names = WITH_DROP
+            names = ACTIONS[:6]
             graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
         if actions is None:
             useful = (graph.next_state != np.arange(len(graph.names))[:, None]).any(axis=0)

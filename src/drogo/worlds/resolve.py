@@ -106,32 +106,31 @@ class World(abc.ABC):
         """Returns a warning if the steepest ascent leads into a terminal state that is not best."""
         from drogo.exact import log_column
 
-        mdp, (into, led) = self.mdp, self._led(log_e)
+        mdp, into = self.mdp, self._leads_into(log_e)
+        worse = mdp.terminal & (mdp.reward < mdp.reward[mdp.terminal].max())
+        led = np.flatnonzero(worse[into] & ~mdp.terminal)
         if not led.size:
             return []
         first = led[np.argmax(mdp.start[led])]
         which = "the start" if mdp.start[first] > 0 else f"{led.size} states"
         worst = f"{self.state_names[into[first]]}, whose reward of {mdp.reward[into[first]]:g}"
+        smaller = (lam / 2**k for k in range(1, HALVINGS + 1))
+        good = (k for k in smaller if not worse[self._leads_into(log_column(mdp, k))[first]])
+        remedy = "With every smaller --lam that was tried it does so too: perhaps this costs least."
+        if found := next(good, None):
+            remedy = f"With --lam={found:.3g} it does not, because rewards count for more."
         text = f"From {which}, the map leads into {worst} is not the best of all ends."
-        remedy = "With every smaller --lam that was tried it does so too, probably because the way "
-        remedy += "to a better end costs more."
-        for smaller in (lam / 2**k for k in range(1, HALVINGS + 1)):
-            if not np.isin(first, self._led(log_column(mdp, smaller))[1]):
-                remedy = f"With --lam={smaller:.3g} it does not, because rewards count for more."
-                break
         return [f"{text} {remedy}"]
 
-    def _led(self, log_e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where the steepest ascent leads from each state, and from which of them into a
-        terminal state that is not best."""
-        mdp, into = self.mdp, np.arange(self.mdp.n_states)
-        before, after = mdp.P.nonzero()  # no row of a terminal state has entries
+    def _leads_into(self, log_e: np.ndarray) -> np.ndarray:
+        """Returns where the steepest ascent of a vector ends from each state."""
+        into = np.arange(self.mdp.n_states)
+        before, after = self.mdp.P.nonzero()  # no row of a terminal state has entries
         order = np.lexsort([log_e[after], before])  # the last of each state is the best
         into[before[order]] = after[order]
         for _ in range(len(into).bit_length()):  # twice as many steps each time
             into = into[into]
-        worse = mdp.terminal & (mdp.reward < mdp.reward[mdp.terminal].max())
-        return into, np.flatnonzero(worse[into] & ~mdp.terminal)
+        return into
 
     @property
     def lattice(self) -> tuple[int, int] | None:

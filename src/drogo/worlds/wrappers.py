@@ -1,5 +1,4 @@
-"""Wrappers that make another task of an environment: one with goals, one that never ends, or one
-whose actions are numbered."""
+"""Wrappers that make another task of an environment: with goals, without end, or with numbers."""
 
 from __future__ import annotations
 
@@ -173,24 +172,22 @@ def numbered_actions(env: gymnasium.Env) -> gymnasium.Env:
 
 def all_actions(space: gymnasium.Space) -> Sequence[Any]:
     """Returns all actions of a space of at most `MOST_ACTIONS` choices, and none of any other."""
-    spaces = gymnasium.spaces
-    if isinstance(space, spaces.Discrete):
+    kind, choices = gymnasium.spaces, []
+    if isinstance(space, kind.Discrete):
         return range(int(space.start), int(space.start + space.n))
-    if isinstance(space, spaces.MultiBinary):
+    if isinstance(space, kind.MultiBinary):
         choices = [range(2)] * math.prod(space.shape)
-    elif isinstance(space, spaces.MultiDiscrete):
-        ends = zip(space.start.flat, (space.start + space.nvec).flat, strict=True)
-        choices = [range(int(first), int(end)) for first, end in ends]
-    elif isinstance(space, spaces.Tuple | spaces.Dict):
-        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+    elif isinstance(space, kind.MultiDiscrete):
+        first = space.start.ravel().tolist()
+        choices = list(map(range, first, (space.start + space.nvec).ravel().tolist()))
+    elif isinstance(space, kind.Tuple | kind.Dict):
+        parts = space.values() if isinstance(space, kind.Dict) else space.spaces
         choices = [all_actions(part) for part in parts]
-    else:
-        return ()
-    if math.prod(map(len, choices)) > MOST_ACTIONS:
+    if not choices or math.prod(map(len, choices)) > MOST_ACTIONS:
         return ()
     every = itertools.product(*choices)
-    if isinstance(space, spaces.Tuple):
+    if isinstance(space, kind.Tuple):
         return list(every)
-    if isinstance(space, spaces.Dict):
+    if isinstance(space, kind.Dict):
         return [dict(zip(space.spaces, one, strict=True)) for one in every]
     return [np.array(one, space.dtype).reshape(space.shape) for one in every]
