@@ -131,8 +131,9 @@ class MDP:
     def stuck(self) -> Bool[np.ndarray, " states"]:
         """The states that never lead to a terminal state under the default policy, none if there
         is no terminal state. A column is minus infinity there."""
+        row, column = self.P.nonzero()
         ends = np.flatnonzero(self.terminal)
-        return ~arrays.leads_to(*self.P.nonzero(), self.n_states, ends) & self.terminal.any()
+        return ~arrays.leads_to(row, column, self.n_states, ends) & self.terminal.any()
 
     @property
     def stuck_text(self) -> str:

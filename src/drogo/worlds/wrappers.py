@@ -170,9 +170,10 @@ def numbered_actions(env: gymnasium.Env) -> gymnasium.Env:
     return gymnasium.wrappers.TransformAction(env, lambda k: actions[int(k)], numbers)
 
 
-def all_actions(space: gymnasium.Space) -> Sequence[Any]:
+def all_actions(space: Any) -> Sequence[Any]:
     """Returns all actions of a space of at most `MOST_ACTIONS` choices, and none of any other."""
-    kind, choices = gymnasium.spaces, []
+    kind = gymnasium.spaces
+    choices: list[Any] = []
     if isinstance(space, kind.Discrete):
         return range(int(space.start), int(space.start + space.n))
     if isinstance(space, kind.MultiBinary):
