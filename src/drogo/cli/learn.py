@@ -102,7 +102,8 @@ def prepare(
     options: Learn, world: World, console: Console
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
-    parts = [world.name, world.view, options.problem, options.method, f"lam{options.lam:g}"]
+    named = options.problem.replace("column", "")
+    parts = [world.name, world.view, named, options.method, f"lam{options.lam:g}"]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
