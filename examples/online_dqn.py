@@ -81,13 +81,20 @@ class Features(nn.Module):
         return torch.cat([x, angles.sin(), angles.cos()], dim=1)
 
 
+def make(env_id: str) -> gymnasium.Env:
+    """Makes an environment of flat observations: numbers of states become one-hot."""
+    env = gymnasium.make(env_id)
+    is_flat = isinstance(env.observation_space, gymnasium.spaces.Box)
+    return env if is_flat else gymnasium.wrappers.FlattenObservation(env)
+
+
 def greedy(network: nn.Module, observation: np.ndarray) -> int:
     with torch.no_grad():
         return int(network(torch.as_tensor(observation[None]).float()).argmax())
 
 
 def train(args: Args) -> nn.Module:
-    env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(args.env_id))
+    env = gymnasium.wrappers.RecordEpisodeStatistics(make(args.env_id))
     space, actions = env.observation_space, env.action_space
     assert isinstance(space, gymnasium.spaces.Box)
     assert isinstance(actions, gymnasium.spaces.Discrete)
@@ -162,7 +169,7 @@ def train(args: Args) -> nn.Module:
 
 
 def evaluate(args: Args, network: nn.Module) -> None:
-    env = gymnasium.wrappers.TimeLimit(gymnasium.make(args.env_id), args.steps)  # it may circle
+    env = gymnasium.wrappers.TimeLimit(make(args.env_id), args.steps)  # it may circle
     env = gymnasium.wrappers.RecordEpisodeStatistics(env)
     (observation, info), terminated = env.reset(seed=args.seed), False
     while "episode" not in info:

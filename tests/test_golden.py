@@ -87,7 +87,7 @@ def log_column(lam):
     rewards, world = [0.0, -3.0, -7.0, -1.0], GridWorld.load("four-rooms-multigoal")
     return {
         "log_e": summary(exact.log_column(four_rooms().mdp, lam), 15),
-        "terminal_reward": some(exact.log_column(world.mdp, lam, terminal_reward=rewards)),
+        "terminal_reward": some(exact.log_column(world.mdp, lam, terminal_rewards=rewards)),
     }
 
 

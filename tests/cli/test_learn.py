@@ -198,6 +198,16 @@ def test_the_table_fits_in_80_columns(command, learn_tiny, monkeypatch):
     assert max(map(len, lines[:-1])) <= 80
 
 
+def test_a_task_that_never_ends(command, learn_tiny):
+    """From the goal, the way leads to S again, and past the expensive cell."""
+    learn_tiny.map.write_text("######\n#Sx.G#\n######")
+    report = learn_tiny("--problem", "continuing", "--method", "regression", "--lam", 5.0)
+    assert -20 < report["seeds"][0]["gain"] < -1
+    assert report["settings"]["problem"]["class"] == "Continuing"
+    answer = command("learn", "Pendulum-v1", *FEW[:6], "--out", learn_tiny.out)
+    assert (answer.status, "--problem=continuing" in answer.err) == (2, True)
+
+
 @pytest.mark.parametrize(("network", "setting"), [("table", "width=9"), ("cnn", "frequencies=2")])
 def test_a_setting_without_effect_is_an_error(learn_tiny, network, setting):
     error = learn_tiny("--network", network, "--set", setting)

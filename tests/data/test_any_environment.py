@@ -8,9 +8,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 import needs
-from drogo import Transitions, collect
+from drogo import Column, Regression, Transitions, collect, fit
 from drogo.data import index
 from drogo.errors import AlreadyExists, ArgumentError, DataError, MissingFile
+from drogo.worlds import numbered_actions
 from raising import raises, refused
 from small_lines import Line, line_of
 
@@ -149,12 +150,59 @@ def test_parts_are_joined_in_the_order_of_their_names():
     np.testing.assert_array_equal(np.unique(data.observations[:, 0]), np.arange(6))
 
 
+TWO = spaces.Discrete(2)
+
+
+@pytest.mark.parametrize("space", [
+    spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2), spaces.Tuple([TWO, TWO]),
+    spaces.Dict(first=TWO, second=TWO),
+])  # fmt: skip
+def test_spaces_of_several_parts(space):
+    """The first choice is the direction, the second a number of steps; the second part of an
+    observation is a dictionary, whose names are sorted."""
+
+    def move(self, action):
+        towards, length = action.values() if isinstance(action, dict) else action
+        return (2 * int(towards) - 1) * int(length)
+
+    parts = {"b": spaces.Discrete(9), "a": spaces.Box(0, 5, (2,), np.float32)}
+    walk = line_of(
+        action_space=space,
+        observation_space=spaces.Tuple([spaces.Discrete(6), spaces.Dict(parts)]),
+        move=move,
+        observe=lambda self: (self.at, {"b": 7, "a": np.float32([1, self.at])}),
+    )
+    lengths = 3 if isinstance(space, spaces.MultiDiscrete) else 2
+    for env in (SyncVectorEnv([walk] * 2), walk()):
+        data = collect(env, 400, seed=0)
+        place, *rest = data.observations.T
+        np.testing.assert_array_equal(rest, [0 * place + 1, place, 0 * place + 7])
+        towards, length = np.divmod(data.action, lengths)
+        expected = np.maximum(place[data.state] + (2 * towards - 1) * length, 0)
+        np.testing.assert_array_equal(place[data.next_state], expected)
+    env = numbered_actions(walk())
+    assert env.action_space.n == data.n_actions == collect(env, 9, seed=0).n_actions == 2 * lengths
+    solution = fit(data, Column(lam=5.0), Regression(action_values=True, updates=200), seeds=1)
+    action, _ = solution.policy(0).predict(env.reset(seed=0)[0], deterministic=True)
+    assert divmod(int(action), lengths) == (1, lengths - 1)  # to the right, as far as possible
+
+
+def test_a_policy_sees_the_part_that_it_was_learned_from(tmp_path):
+    collect(WithDict(), 500, seed=0, key=("velocity", "place")).save(tmp_path / "data.npz")
+    data = Transitions.load(tmp_path / "data.npz")
+    policy = fit(data, Column(), Regression(action_values=True, updates=2), seeds=1).policy(0)
+    observation, _ = WithDict().reset(seed=0)
+    assert policy.predict(observation)[0].shape == ()
+    batch = {name: np.stack([part] * 3) for name, part in observation.items()}
+    assert policy.predict(batch)[0].shape == (3,)
+
+
 def test_wrong_environments_and_keys():
     for name, wrong in (
         ("observe", lambda self: np.zeros(self.at + 1, dtype=np.float32)),
         ("observe", lambda self: np.array([np.nan, 0.0], dtype=np.float32)),
         ("observe", lambda self: "somewhere"),
-        ("observe", lambda self: (self.at, 0)),
+        ("observe", lambda self: (self.at, np.zeros((2, 2, 3)))),
         ("observe", lambda self: np.zeros(2, np.float64 if self.at == 3 else np.float32)),
         ("reward", lambda self: np.nan),
     ):

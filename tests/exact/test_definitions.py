@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import MDP, GridWorld, exact
+from drogo import MDP, Column, GridWorld, exact, solve
 from drogo.errors import ArgumentError, ArgumentTypeError, NotConverged
 from drogo.exact import definitions
 from drogo.exact.positive import NoPositiveSolution, log_solve
@@ -158,8 +158,8 @@ def test_formulations_and_terminal_rewards():
     assert (v[0], v[2]) == (0, pytest.approx(-2.5))
     # exp(0.05) e = e/2 + 1/4 + exp(-2.5)/4
     assert v[1] == pytest.approx(np.log((0.25 + np.exp(-2.5) / 4) / (np.exp(0.05) - 0.5)))
-    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_reward=[0.0, -50.0]), v)
-    replaced = exact.solve(mdp, 20.0, terminal_reward=[-10.0, 3.0]).log_e
+    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_rewards=[0.0, -50.0]), v)
+    replaced = exact.solve(mdp, 20.0, terminal_rewards=[-10.0, 3.0]).log_e
     assert replaced[[0, 2]].tolist() == [-0.5, 0.15]
 
 
@@ -168,9 +168,9 @@ def test_wrong_arguments(unchecked):
         *(("lam", {"lam": wrong}) for wrong in (0.0, float("nan"), -(2**80))),
         ("delta", {"delta": 10**400}), ("delta", {"delta": -1.0, "definition": "right"}),
         ("definition", {"definition": "left"}), ("terminal", {"terminal": "open"}),
-        *(("terminal_reward", {"terminal_reward": wrong}) for wrong in (np.zeros(3), [np.nan])),
-        ("terminal_reward", {"terminal_reward": [1e307], "lam": 1e-3}),
-        ("terminal_reward", {"terminal_reward": [0.0], "definition": "right"}),
+        *(("terminal_rewards", {"terminal_rewards": wrong}) for wrong in (np.zeros(3), [np.nan])),
+        ("terminal_rewards", {"terminal_rewards": [1e307], "lam": 1e-3}),
+        ("terminal_rewards", {"terminal_rewards": [0.0], "definition": "right"}),
     ):  # fmt: skip
         refused(ArgumentError, argument, exact.solve, FOUR_ROOMS, **{"lam": 1.0, **options})
     # A dense matrix would be too large.
@@ -199,3 +199,20 @@ def test_two_parts_and_terminal_states_that_hardly_interact():
     assert low / (1 + 1e-9) <= solution.eigenvalue <= high / (1 - 1e-9)
     refused(NotConverged, None, exact.log_eigenvector, mdp, 0.2, "representation")
     assert np.isfinite(exact.log_column(mdp, 0.2)).all()
+
+
+def test_states_that_never_lead_to_an_end_are_kept_and_reported():
+    """0 - 1 - 2 - end, and from 1 into the pits 4 and 5: with g = exp(-1 / 5), e2 = g (e1 + 1) / 2,
+    e1 = g e2 / 2 and e0 = g (e0 + e1) / 2."""
+    P = np.zeros((6, 6))
+    P[[0, 0, 1, 1, 2, 2], [0, 1, 2, 4, 1, 3]] = 0.5
+    P[[4, 5], [5, 4]] = 1.0
+    mdp = MDP.from_arrays(P, [-1.0, -1.0, -1.0, 0.0, -1.0, -1.0], [3])
+    g = np.exp(-0.2) / 2
+    second = g / (1 - g**2)
+    e = [g * g * second / (1 - g), g * second, second, 1.0, 0.0, 0.0]
+    solution = exact.solve(mdp, 5.0)
+    np.testing.assert_allclose(np.exp(solution.log_e), e, rtol=1e-12)
+    assert (np.flatnonzero(mdp.stuck).tolist(), solution.status) == ([4, 5], "converged")
+    assert solve(mdp, Column(lam=5.0)).notes
+    refused(ArgumentError, "definition", exact.solve, mdp, 5.0, "right")

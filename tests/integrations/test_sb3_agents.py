@@ -50,7 +50,7 @@ def spaces(env):
 
 def test_a_dqn_samples_shaped_rewards_and_keeps_its_own(sb3, ours):
     """`LearnMap` installs the replay, which was a plain one, also after some steps without a map."""
-    online, agent = table(every=20), agent_of(sb3, "DQN")
+    online, agent = table(every=20, until_found=True), agent_of(sb3, "DQN")
     agent.learn(40)
     agent.learn(600, callback=ours.LearnMap(online))
     assert online.steps == 600

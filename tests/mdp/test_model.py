@@ -133,5 +133,4 @@ def test_other_errors():
     matrix.indptr = np.array([0, 10**6, 4, 5], dtype=matrix.indptr.dtype)
     for invalid in (matrix, sp.csr_array(CHAIN * 1j)):
         refused(MDPError, "P", MDP.from_arrays, invalid, COSTS, [2])
-    error = refused(MDPError, "P", MDP.from_arrays, np.eye(100), -np.ones(100), [99])
-    assert "states 0, 1, 2, 3, 4 and 94 more" in str(error)
+    refused(MDPError, "P", MDP.from_arrays, np.eye(100), -np.ones(100), [99])

@@ -297,3 +297,13 @@ def test_wrong_networks_spaces_and_problems_are_named(unchecked):
     refused(ArgumentError, "observation_space", OnlineTable, parts, FOUR)
     parts = (network, jax.random.key(1), jnp.zeros(1))
     refused(ArgumentError, "sides", learner.init, *parts, capacity=5, low=-0.5)
+
+
+@pytest.mark.parametrize("optimism", [None, 0.0])
+def test_an_action_that_was_never_tried_is_not_taken_without_optimism(optimism):
+    columns = steps_of(3000)
+    online = OnlineMap(BOX, FOUR, learning_starts=1, optimism=optimism)
+    feed(online, rows(columns, columns[1] != 2), 100)
+    places = np.unique(columns[0], axis=0)
+    assert (online.logits(places).argmax(axis=1) == 2).all()  # nothing was learned of it
+    assert not (online.act(places, np.random.default_rng(0)) == 2).any()

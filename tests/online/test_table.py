@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import Column, OnlineMap, OnlineTable, exact
+from drogo import Column, OnlineMap, OnlineShaping, OnlineTable, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.learn import MLP
 from drogo.online.table import Seen, mean_step_of, solve_seen
@@ -27,6 +27,21 @@ def test_the_table_of_everything_is_the_exact_column(until_found):
     assert np.abs(online.values(PLACES) - exact.log_column(WORLD.mdp, LAM)).max() < 1e-9
     assert online.found
     assert online.metrics["states"] == WORLD.mdp.n_states
+
+
+def test_optimism_goes_on_until_no_way_can_be_better():
+    """The first way that is found here costs 36; the best one costs 17."""
+    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
+    online = OnlineTable(env.observation_space, env.action_space)
+    shaped, rng, over, returns = OnlineShaping(env, online), np.random.default_rng(2), True, []
+    for _ in range(800):
+        if over:
+            observation, _ = shaped.reset(seed=2)
+            returns.append(0.0)
+        observation, _, ended, cut, info = shaped.step(int(online.act([observation], rng)[0]))
+        returns[-1] += info["reward_original"]
+        over = ended or cut
+    assert (online.found, returns[-2]) == (True, -17.0)
 
 
 def test_default_policies_and_different_rewards_by_hand():

@@ -156,6 +156,8 @@ def test_river_swim_and_an_environment_that_leads_on():
     into = data.observations[data.next_state[data.reward == 7.0]]
     assert set(into.tolist()) == {env.reset(seed=0)[0]}
     assert fit(data, Continuing(), Regression(updates=20)).gain > -2
+    missing = (data.state == data.state[0]) & (data.action == data.action[0])
+    assert fit(data[~missing], Continuing(), Drogo(updates=5, action_values=True)).updates == 5
 
 
 def test_a_map_that_is_0_everywhere_has_a_policy_and_one_of_another_class_is_not_verified():

@@ -131,6 +131,15 @@ def test_a_key_and_a_door(monkeypatch):
     assert [scene.name for scene in scenes(world)] == [names[0], names[2]]
 
 
+def test_an_end_that_needs_drop_and_states_that_never_lead_to_it():
+    """The key must be dropped before the box is picked up. A box that is opened is gone for good, and
+    only the carried box tells the end from that."""
+    world = MiniGridWorld("MiniGrid-UnlockPickup-v0", observation="symbolic")
+    assert "drop" in world.actions
+    assert (world.n_states, int(world.mdp.stuck.sum())) == (17_344, 8_324)
+    assert len(world.all_observations()) == world.n_states  # no two of them look the same
+
+
 def test_means_over_directions_and_names_of_scenes():
     world = MiniGridWorld("MiniGrid-Empty-5x5-v0")
     (scene,) = scenes(world)

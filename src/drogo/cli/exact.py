@@ -54,7 +54,8 @@ class Exact:
         ).checked()
         report = _report(self.env, solution, time.perf_counter() - began)
         if self.definition == "column":
-            report["warnings"] = world.misled(solution.log_e)
+            texts = [mdp.stuck_text, *world.misled(solution.log_e, self.lam)]
+            report["warnings"] = [text for text in texts if text]
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
         settings = {}
         if world.grid is not None:

@@ -44,6 +44,9 @@ class Learn:
     ] = None
     """Observations of the network: any but symbolic in a grid world, where state is the tabular
     case; pixels or symbolic in MiniGrid."""
+    problem: Literal["column", "continuing"] = "column"
+    """column: the map to the terminal states. continuing: the map of a task that never ends, such
+    as Pendulum; where episodes end, the last step leads to the first state of the next."""
     method: Literal["drogo", "regression", "paper", "gdo", "log-gdo", "natural-gdo"] = "drogo"
     """drogo: the paper's objective, with settings that suit the data. regression: solve the data
     exactly and fit the network to the solution, where states repeat. paper: exactly the paper's
@@ -99,7 +102,8 @@ def prepare(
     options: Learn, world: World, console: Console
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
-    parts = [world.name, world.view, options.method, f"lam{options.lam:g}"]
+    named = options.problem.replace("column", "")
+    parts = [world.name, world.view, named, options.method, f"lam{options.lam:g}"]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
@@ -116,7 +120,7 @@ def _train(
         check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
-    problem = drogo.Column(lam=options.lam)
+    problem = getattr(drogo, options.problem.capitalize())(lam=options.lam)
     values, method, network = _settings(options)  # a bad value is an error before any work
     loggers = []
     if options.log == "tensorboard":
@@ -124,7 +128,8 @@ def _train(
     elif options.log == "wandb":
         loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
-    truth = world.truth(data.observations, data.terminal_states, options.lam)
+    ends = options.problem != "continuing"
+    truth = world.truth(data.observations, data.terminal_states, options.lam) if ends else {}
     parts = _parts(values, data, problem, method, network)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
@@ -141,14 +146,19 @@ def _train(
             raise
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
+        space = world.env.observation_space
+        if not space.shape and not options.key and data.observations.ndim == 2:
+            size = data.observations.shape[1]
+            report["warnings"].append(f"{space} is joined to {counted(size, 'number')}.")
         title = f"{report['method']}, {report['network']}, lambda = {options.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
-        starts = (0 if data.repeats else CERTIFIED) if options.certify is None else options.certify
+        starts = 0 if data.repeats or not ends else CERTIFIED
+        starts = starts if options.certify is None else options.certify
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
         if column is not None and world.grid is not None:
-            report["warnings"] += world.misled(solution.v.mean(axis=0))
+            report["warnings"] += world.misled(solution.v.mean(axis=0), options.lam)
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
@@ -213,8 +223,13 @@ def _parts(
 def collected(options: Learn, world: World, console: Console) -> drogo.Transitions:
     """Collects the transitions of a fit."""
     n, seed = options.transitions, options.data_seed
+    sampling = dict(world.sampling)
     with console.status(f"collecting {n} transitions"):
-        return drogo.collect(world.env, n, seed=seed, **world.sampling)
+        if options.problem == "column":
+            return drogo.collect(world.env, n, seed=seed, **sampling)
+        start = sampling["start"] if callable(sampling["start"]) else "reset"
+        sampling |= {"start": start, "reward": options.reward}
+        return drogo.collect(drogo.NeverEnding(world.env), n, seed=seed, **sampling)
 
 
 def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
@@ -232,6 +247,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
         "seeds": [
             {"seed": seed, "status": solution.status[k], "diverged_at": solution.diverged_at[k]}
             | {name: output.number(values[k]) for name, values in last.items()}
+            | ({"gain": float(solution.gain[k])} if "gain" in solution.arrays else {})
             for k, seed in enumerate(solution.seeds)
         ],
         "files": FILES,
@@ -302,12 +318,14 @@ COLUMNS = {
     "transition": "cosine_transition",
     "error": "error",
     "worst": "worst",
+    "gain": "gain",
 }
 DEFINITIONS = {
     "difference": "largest difference to the log of the exact column",
     "error": "largest difference to the exact solution of the data",
     "worst": "largest residual of the equation of a state, or of groups of held-out transitions "
     "where states do not repeat",
+    "gain": "the reward of a step, less what it costs to depart from the default policy",
 }
 
 

@@ -73,7 +73,8 @@ Layout = Annotated[int | None, hint("(default: 0)", "Seed of a MiniGrid environm
 Tile = Annotated[int | None, hint("(default: 3)", "Pixels per cell of a MiniGrid environment.")]
 ACTIONS = "Actions of a MiniGrid environment, such as left right forward pickup drop toggle."
 Actions = Annotated[
-    tuple[str, ...], hint("(default: all that change anything but drop)", ACTIONS, "NAME ...")
+    tuple[str, ...],
+    hint("(default: all that are useful)", ACTIONS, "NAME ..."),
 ]
 Out = Annotated[
     Path, tyro.conf.arg(help="Directory of all results; each has its own directory in it.")

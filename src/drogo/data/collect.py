@@ -21,6 +21,7 @@ from drogo.data.transitions import Transitions
 from drogo.errors import AlreadyExists, ArgumentError, ArgumentTypeError, check_choice, check_whole
 from drogo.files import as_path
 from drogo.mdp import MDP, HasMDP
+from drogo.worlds.wrappers import all_actions
 
 Policy = Callable[[Any, Any], Any]
 """`policy(observation, rng)` returns an action; for a vector of environments, both are batches. For
@@ -51,7 +52,8 @@ class CollectOptions(TypedDict, total=False):
     states do not repeat."""
     key: str | Sequence[str] | None
     """The part of a `Dict` observation to keep. Several parts, such as `("position", "velocity")`,
-    are joined in this order to one flat vector."""
+    are joined in this order to one flat vector. By default all numbers of a `Dict` (sorted by
+    name) or a `Tuple` are joined, unless there are images among them."""
     merge: bool | None
     """Whether equal observations become one row of the table. By default they do unless
     observations turn out not to repeat."""
@@ -132,7 +134,7 @@ def collect(
 
         seed = int(rng.integers(2**31))
         columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
-        return replace(Transitions.from_table(**columns), origin=origin)
+        return Transitions.from_table(**columns, origin=origin)
     steps, space = _steps(env, rng, begin, policy, key)
     data = _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
     return replace(data, origin=origin)
@@ -338,8 +340,14 @@ def _gather(
     table: TableBuilder,
     is_uniform: bool,
 ) -> Transitions:
-    """Puts n steps into a table and columns. Actions are recorded in a `Discrete` or a `Box`."""
+    """Puts n steps into a table and columns. Actions are recorded in a `Discrete` or a `Box`,
+    and by their numbers in `all_actions` where they consist of a few choices."""
     actions, known = None, [] if numbers.terminal_reward is None else [True]
+    choices = lambda action: tuple(part_of(action, None).ravel().tolist())  # noqa: E731
+    number_of: dict[Any, int] = {}
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        number_of = {choices(action): k for k, action in enumerate(all_actions(space))}
+        space = gymnasium.spaces.Discrete(len(number_of)) if number_of else space
     if isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.Box):
         is_discrete = isinstance(space, gymnasium.spaces.Discrete)
         actions = np.empty((n, *space.shape), np.int64 if is_discrete else np.float32)
@@ -354,7 +362,8 @@ def _gather(
             arrived[environment] = step.next_observation, next_state
             reward, value = step.numbers(numbers.reward, numbers.terminal_reward)
             if actions is not None:
-                actions[k] = np.reshape(step.action, actions.shape[1:])
+                taken = number_of[choices(step.action)] if number_of else step.action
+                actions[k] = np.reshape(taken, actions.shape[1:])
             chance = 0.0 if numbers.behaviour is None else numbers.behaviour(step)
             ended = step.terminated, step.truncated
             yield state, next_state, reward, *ended, value, chance, step.reward

@@ -259,10 +259,10 @@ def check_terminated(data: Transitions) -> None:
     """Raises an error if no transition is terminated."""
     if not data.terminated.any():
         problem = f"none of the {len(data)} transitions reaches a terminal state, to anchor v."
-        remedy = "Collect more transitions, or begin nearer to a terminal state (start=). For a "
-        remedy += "task that never ends, use the problem Continuing."
-        command = "If the task never ends, use the problem drogo.Continuing in Python; otherwise "
-        command += "collect more, for example --transitions=1000000."
+        remedy = "Use the problem Continuing if episodes are only truncated; else collect more, "
+        remedy += "begin nearer to an end (start=), or use a policy= that reaches it."
+        command = "Use --problem=continuing if episodes are only truncated; else collect more, for "
+        command += "example --transitions=1000000."
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 

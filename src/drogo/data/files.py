@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile, is_a
+from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, is_a
 from drogo.files import KINDS, Header, read_arrays, write_arrays
 
 KIND = "transitions"
@@ -21,9 +20,7 @@ ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "trunca
 """The arrays of a file. Weights follow from the actions and are not saved."""
 
 
-def write(
-    path: Path, columns: dict[str, np.ndarray | None], settings: dict[str, Any], *, overwrite: bool
-) -> None:
+def write(path: Path, columns: Any, settings: dict[str, Any], *, overwrite: bool) -> None:
     """Writes the known columns of transitions. Observations that are in a file stay there."""
     parts = {name: part for name, part in columns.items() if part is not None}
     table = parts["observations"]
@@ -51,9 +48,9 @@ def read(path: Path, from_table: Callable[..., Any]) -> Any:
         parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
     try:
         columns: dict[str, Any] = {"outcome": None, **parts}
-        data = from_table(**columns, n_actions=settings.get("n_actions"))
-        return replace(data, origin=settings["origin"])
-    except DataError as error:
+        names = {name: settings.get(name) for name in ("n_actions", "origin")}
+        return from_table(**columns, **names)
+    except DrogoError as error:
         raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
 

@@ -257,7 +257,7 @@ def _episode(number: int, episode: Any, key: Key) -> dict[str, np.ndarray]:
     values, name = get("observations"), f"observations of episode {number}"
     if values is None or isinstance(values, Number):
         raise wrong(name, f"is {values!r}, not an array.")
-    if not isinstance(values, dict | tuple):
+    if not isinstance(values, dict):
         values = arrays.real(name, values)
     observations = arrays.plain(name, part_of(values, key, batch=1))
     n = len(observations) - 1 if observations.ndim else 0

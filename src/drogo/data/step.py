@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,33 +90,41 @@ def as_key(given: Keys) -> Key:
 
 
 def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ...]:
-    """Returns a copy of the part of an observation (or of a batch) that `key` names or joins."""
-    transform = "transform it with gymnasium.wrappers.TransformObservation."
-    if not isinstance(observation, dict):
-        if key is not None:
+    """Returns a copy of the part of an observation (or of a batch) that `key` names or joins.
+    Without a key, all numbers of a `Tuple` or a `Dict` are joined, the latter sorted by name."""
+    names = ", ".join(map(str, observation)) if isinstance(observation, dict) else ""
+    if key is not None:
+        if not isinstance(observation, dict):
             problem = f"key is {key!r}, but the observation is not a Dict."
             raise DataError(problem, argument="key")
-        if isinstance(observation, tuple):
-            raise DataError("the observation is a tuple, not an array:", remedy=transform)
-        return _array("the observation", observation)
-    names = ", ".join(map(str, observation))
-    if key is None or not observation:
-        first = next(iter(observation), None)
-        problem = f"the observation is a Dict of {names or 'nothing'}: choose a part to learn from,"
-        remedy, command = f"for example key={first!r}.", f"for example --key={first}."
+        for name in (key,) if isinstance(key, str) else key:
+            if name not in observation:
+                problem = f"{name!r} is no part of the observation, which has {names}."
+                raise DataError(problem, argument="key")
+        is_one = isinstance(key, str)
+        observation = observation[key] if is_one else tuple(map(observation.get, key))
+    if not isinstance(observation, dict | tuple):
+        return _array(str(key or "the observation"), observation)
+    parts = list(_leaves(observation))
+    wrong = [part for part in parts if part.dtype.kind not in KINDS]
+    wrong += [part for part in parts if key is None and part.ndim - batch > 2]
+    if wrong or not parts:
+        problem = f"the observation has parts ({names}) that are images or no numbers, or none: "
+        problem += f"choose what to learn from{'' if key is None else f' in place of {key}'},"
+        remedy = f"for example key={names.partition(',')[0]!r}." if names else "with a wrapper."
+        command = remedy.replace("key=", "--key=").replace("'", "")
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="key")
-    parts = []
-    for name in (key,) if isinstance(key, str) else key:
-        if name not in observation:
-            problem = f"key {'is' if key == name else 'has'} {name!r}; the observation has {names}."
-            raise DataError(problem, argument="key")
-        parts.append(_array(name, observation[name]))
-        if not isinstance(key, str) and parts[-1].dtype.kind not in KINDS:
-            problem = f"key joins {key}, but {name} has the type {parts[-1].dtype}, not numbers:"
-            raise DataError(problem, remedy=f"leave it out, or {transform}", argument="key")
-    if isinstance(key, str):
-        return parts[0]
     return np.concatenate([part.reshape(*part.shape[:batch], -1) for part in parts], axis=-1)
+
+
+def _leaves(observation: Any) -> Iterator[np.ndarray]:
+    """Yields the values of all parts of an observation, and of parts of parts."""
+    if isinstance(observation, dict):
+        observation = tuple(part for _, part in sorted(observation.items()))
+    if isinstance(observation, tuple):
+        yield from (leaf for part in observation for leaf in _leaves(part))
+    else:
+        yield _array("a part of the observation", observation)
 
 
 def _array(name: str, values: Any) -> Shaped[np.ndarray, ...]:

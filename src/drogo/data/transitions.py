@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo import errors
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal
-from drogo.data.step import NumberOfStep, Step, StepNumbers
+from drogo.data.step import NumberOfStep, Step, StepNumbers, as_key
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.files import as_path
 from drogo.mdp import Edges
@@ -237,7 +237,8 @@ class Transitions:
                 with which each action was taken; of vectors the density. `default`: the probability
                 or density with which the default policy takes it, if that is not uniform.
                 `n_actions`: the number of discrete actions; by default the largest action plus 1.
-                `outcome`: the environment's own rewards, if `reward` replaces them.
+                `outcome`: the environment's own rewards, if `reward` replaces them. `origin`: see
+                the attribute.
         """
         table = arrays.table("observations", observations)
         left = arrays.indices("state", state, len(table))
@@ -247,6 +248,7 @@ class Transitions:
         is_terminal = arrays.flags("terminated", terminated, n)
         outcome = actions.pop("outcome", reward if terminal_reward is None else None)
         terminal_reward = 0.0 if terminal_reward is None else terminal_reward
+        origin = actions.pop("origin", {})
         for name in actions.keys() - set(ACTION_COLUMNS):
             raise errors.unknown_argument(name, ACTION_COLUMNS)
         return cls(
@@ -259,6 +261,7 @@ class Transitions:
             terminal_reward=arrays.numbers("terminal_reward", terminal_reward, n, is_terminal),
             **arrays.actions(n, **actions),
             outcome=None if outcome is None else arrays.numbers("outcome", outcome, n),
+            origin=origin,
             weight=frozen(np.ones(n)),
         )
 
@@ -300,7 +303,9 @@ class Transitions:
         """
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
-        return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers))
+        return cls.from_table(
+            **recorded.complete(columns, buffer.action_space, numbers), origin={"key": as_key(key)}
+        )
 
     @classmethod
     def from_trajectories(
@@ -333,7 +338,9 @@ class Transitions:
         """
         columns = recorded.of_episodes(trajectories, key)
         numbers = StepNumbers(reward, terminal_reward, behaviour)
-        return cls.from_table(**recorded.complete(columns, action_space, numbers))
+        return cls.from_table(
+            **recorded.complete(columns, action_space, numbers), origin={"key": as_key(key)}
+        )
 
     @classmethod
     def from_minari(cls, dataset: str | Any, **options: Any) -> Transitions:

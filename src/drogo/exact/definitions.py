@@ -77,7 +77,7 @@ def solve(
     *,
     delta: float = 0.001,
     terminal: str = "absorbing",
-    terminal_reward: npt.ArrayLike | None = None,
+    terminal_rewards: npt.ArrayLike | None = None,
 ) -> LogVector:
     """Computes a vector together with its eigenvalue, error estimates and status.
 
@@ -86,24 +86,27 @@ def solve(
         definition: `"column"`, `"transition"`, `"representation"` or `"right"`.
         delta: Minus the reward of an absorbing terminal state, positive.
         terminal: How terminal states enter the representation: `"absorbing"` or `"zero-row"`.
-        terminal_reward: For `column` only: one value per terminal state in state order, in units of
-            reward, so that `v(T) = terminal_reward / lam`. By default `mdp.reward` of these states.
+        terminal_rewards: For `column` only: one value per terminal state in state order, in units
+            of reward, so that `v(T) = terminal_reward / lam`. By default `mdp.reward` of these.
 
     Returns:
         The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
     """
     check_choice("definition", definition, DEFINITIONS)
     lam, delta = check_parameters(lam, terminal, delta)
-    if terminal_reward is not None and definition != "column":
-        problem = f"terminal_reward is for definition='column', not for {definition!r}."
-        raise ArgumentError(problem, argument="terminal_reward")
+    if terminal_rewards is not None and definition != "column":
+        problem = f"terminal_rewards is for definition='column', not for {definition!r}."
+        raise ArgumentError(problem, argument="terminal_rewards")
     if definition == "column":
         check_has_terminal(mdp)
+    if definition == "right" and mdp.stuck.any():
+        problem = f"the right eigenvector: {mdp.stuck_text}"
+        raise ArgumentError(problem, remedy="Use definition='column'.", argument="definition")
     if definition != "transition":  # It is defined for any rewards.
         check_finite(mdp, lam)
     try:
         if definition == "column":
-            vector = _column(mdp, lam, terminal_reward)
+            vector = _column(mdp, lam, terminal_rewards)
         else:
             vector = _eigenvector(definition, mdp, default_rows(mdp, lam, terminal, delta))
     except NoPositiveSolution as error:
@@ -112,17 +115,17 @@ def solve(
     return LogVector(definition, lam, delta, terminal, *vector)
 
 
-def log_column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None = None) -> Values:
+def log_column(mdp: MDP, lam: float, terminal_rewards: npt.ArrayLike | None = None) -> Values:
     """Computes the vector `column`, which is the exact fixed point of the DROGO loss.
 
     Args:
         lam: The temperature lambda, positive.
-        terminal_reward: One value per terminal state in state order, in units of reward. By default
-            `mdp.reward` of these states.
+        terminal_rewards: One value per terminal state in state order, in units of reward. By
+            default `mdp.reward` of these states.
 
     An inaccurate entry is an error.
     """
-    return solve(mdp, lam, "column", terminal_reward=terminal_reward).checked().log_e
+    return solve(mdp, lam, "column", terminal_rewards=terminal_rewards).checked().log_e
 
 
 def log_eigenvector(
@@ -147,9 +150,9 @@ def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Values:
     return np.exp(LogVector("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)
 
 
-def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vector:
-    rewards = mdp.reward[mdp.terminal] if terminal_reward is None else terminal_reward
-    rewards = as_floats("terminal_reward", rewards)
+def _column(mdp: MDP, lam: float, terminal_rewards: npt.ArrayLike | None) -> Vector:
+    rewards = mdp.reward[mdp.terminal] if terminal_rewards is None else terminal_rewards
+    rewards = as_floats("terminal_rewards", rewards)
     count = int(mdp.terminal.sum())
     with np.errstate(over="ignore"):
         ratio = rewards / lam
@@ -157,13 +160,16 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
         np.isfinite(rewards).all() and not np.isposinf(ratio).any() and np.isfinite(ratio).any()
     )
     if rewards.shape != (count,) or not usable:
-        problem = f"terminal_reward is {rewards!r}; give one finite value for each of the {count} "
+        problem = f"terminal_rewards is {rewards!r}; give one finite value for each of the {count} "
         problem += f"terminal state(s), also after division by lam = {lam:g}."
-        raise ArgumentError(problem, argument="terminal_reward")
+        raise ArgumentError(problem, argument="terminal_rewards")
     values = np.zeros(mdp.n_states)
     values[mdp.terminal] = ratio
     # The rows of terminal states are not used, and the others are those of any formulation.
-    return refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
+    rows, leads = default_rows(mdp, lam, "absorbing", 1.0), ~mdp.stuck
+    vector = refined_solve(rows.block(leads), mdp.terminal[leads], values[leads])
+    values[leads], values[mdp.stuck] = vector.log_e, -np.inf
+    return vector._replace(log_e=values)
 
 
 def _eigenvector(definition: str, mdp: MDP, rows: Rows) -> Vector:

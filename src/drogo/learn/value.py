@@ -43,9 +43,11 @@ class Policy:
         seed: The seed of the sampled actions.
     """
 
+    key: Key = None
+    """The part of a `Dict` observation that the policy sees, as in `collect`."""
+
     def __init__(self, logits: Logits, shape: tuple[int, ...], *, seed: int = 0) -> None:
         self._logits, self.shape = logits, check_type("shape", shape, tuple, "a tuple")
-        self.key: Key = None  # the part of a `Dict` that was learned from
         self._rng = np.random.default_rng(check_whole("seed", seed, 0))
 
     def probabilities(self, observations: Any) -> Float[np.ndarray, "batch actions"]:
@@ -74,16 +76,16 @@ class Policy:
         """Returns actions as the agents of Stable-Baselines3 do, for `evaluate_policy`.
 
         Args:
-            observation: One observation, or a batch of them.
+            observation: One observation, or a batch of them, also of a `Dict` or a `Tuple`.
             state: Passed through; this policy has no memory.
             episode_start: Not used.
             deterministic: Whether to take the most probable action instead of a sampled one.
         """
-        if isinstance(observation, dict):
-            given = part_of(observation, self.key)
-            given = given if given.shape == self.shape else part_of(observation, self.key, batch=1)
-        else:
-            given = arrays.real("observation", observation)
+        given = observation
+        if isinstance(given, dict | tuple):
+            one = part_of(given, self.key)
+            given = one if one.shape == self.shape else part_of(given, self.key, batch=1)
+        given = arrays.real("observation", given)
         batch = given[None] if given.shape == self.shape else given
         probabilities = self.probabilities(batch)
         if deterministic:

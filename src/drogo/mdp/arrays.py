@@ -178,17 +178,6 @@ def _distributions(name: str, rows: np.ndarray, terminal: Mask, tolerance: float
     return rows / np.where(terminal | (np.abs(sums - 1) < EXACT), 1.0, sums)[:, None]
 
 
-def check_reachability(P: sp.csr_array, terminal: Mask, labels: Sequence[Any]) -> None:
-    """Checks that every state can reach a terminal state, unless there is none."""
-    entries = P.tocoo()
-    leads = leads_to(entries.row, entries.col, terminal.size, np.flatnonzero(terminal))
-    stuck = np.flatnonzero(~leads)
-    if stuck.size and terminal.any():
-        problem = f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the "
-        problem += f"default policy: {_name_states(stuck, labels)}."
-        raise MDPError(problem, remedy="Remove them, or add a way out.", argument="P")
-
-
 def leads_to(row: Nodes, column: Nodes, n: int, targets: np.ndarray) -> Bool[np.ndarray, " n"]:
     """Returns the nodes from which edges from `row` to `column` lead to one of `targets`."""
     # One more node leads to all targets, and the search follows every edge backwards from it.

@@ -128,6 +128,21 @@ class MDP:
         return Edges(self.n_states, P.row, P.col, P.data, self.reward[P.row], over, values)
 
     @cached_property
+    def stuck(self) -> Bool[np.ndarray, " states"]:
+        """The states that never lead to a terminal state under the default policy, none if there
+        is no terminal state. A column is minus infinity there."""
+        row, column = self.P.nonzero()
+        ends = np.flatnonzero(self.terminal)
+        return ~arrays.leads_to(row, column, self.n_states, ends) & self.terminal.any()
+
+    @property
+    def stuck_text(self) -> str:
+        """A sentence that reports the `stuck` states, or an empty text if there are none."""
+        count = int(self.stuck.sum())
+        text = f"{count} of {self.n_states} states never lead to a terminal state: their values "
+        return f"{text}are minus infinity (mdp.stuck has them)." if count else ""
+
+    @cached_property
     def outcomes(self) -> Outcomes:
         """Next states and their cumulative probabilities as padded arrays, for sampling."""
         n = self.n_states
@@ -215,7 +230,8 @@ class MDP:
             default_policy=arrays.frozen(arrays.as_policy(default_policy, len(matrices), mask)),
             states=labels,
         )
-        arrays.check_reachability(mdp.P, mask, labels)
+        if (mdp.stuck | mdp.terminal).all() and not mdp.terminal.all():
+            raise MDPError("no state leads to a terminal state: add a way in P.", argument="P")
         return mdp
 
     @classmethod

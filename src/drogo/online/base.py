@@ -121,7 +121,11 @@ class AbstractOnlineMap(AbstractShaping):
     def act(self, observations: npt.ArrayLike, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
         """Returns the actions of the largest logits: to the goal as far as it is known, and before
         that to what was not tried yet. Among equal ones, `rng` chooses."""
-        logits = self.logits(observations)
+        return self._best(self.logits(observations), rng)
+
+    def _best(
+        self, logits: Float[np.ndarray, "n actions"], rng: np.random.Generator
+    ) -> Int[np.ndarray, " n"]:
         best = logits >= logits.max(axis=1, keepdims=True) - EQUAL
         return np.where(best, rng.random(logits.shape), -1.0).argmax(axis=1)
 

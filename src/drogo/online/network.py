@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentError, check_whole
 from drogo.files import Header, as_section, check_memory, section
@@ -292,6 +292,15 @@ class OnlineMap(AbstractOnlineMap):
     def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
         frozen = self._frozen
         return (frozen.logits if frozen is not None else self._zeros)(self.checked(observations))
+
+    def act(self, observations: npt.ArrayLike, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+        logits, settings = self.logits(observations), self.settings
+        over = settings.optimism is None or (self.found and settings.until_found)
+        if over and self._frozen is not None:  # nothing was learned of actions that were not tried
+            state = jax.tree.unflatten(self._frozen.program.of_state, self._state)
+            tried = np.asarray(_visits(state.visits, self.checked(observations))) > 0
+            logits = np.where(tried | ~tried.any(axis=1, keepdims=True), logits, -np.inf)
+        return self._best(logits, rng)
 
     def _zeros(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
         return np.zeros((len(self.checked(observations)), self.n_actions))

@@ -126,7 +126,9 @@ class OnlineTable(AbstractOnlineMap):
         optimism: The reward of the terminal state that an action is taken to lead to until it was
             tried. With None there is no map before the first terminal state.
         until_found: Whether optimism ends as soon as a terminal state was seen that is worth it,
-            wherever the steps so far lead to a terminal state. A world may have several goals.
+            wherever the steps so far lead to a terminal state. By default the map leads to what was
+            not tried as long as that may be better than every known way (R-max); this takes up to
+            twice as many steps, and the first way that was found may be a bad one.
         every: The number of steps between two solutions.
         most_states: More different observations than this are an error.
         **shaping: Fields of `Shaping`.
@@ -141,7 +143,7 @@ class OnlineTable(AbstractOnlineMap):
         problem: Column | None = None,
         *,
         optimism: float | None = 0.0,
-        until_found: bool = True,
+        until_found: bool = False,
         every: int = 10,
         most_states: int = 100_000,
         **shaping: Any,

@@ -147,7 +147,8 @@ class Column(AbstractProblem):
         vector = exact_solvers.solve(source, self.lam, "column").checked()
         states = np.flatnonzero(source.terminal)
         arrays = exact_arrays(vector.log_e, source, states, source.reward[states])
-        return Solution.exact(self, arrays, complete=True, error=vector.error)
+        notes = [source.stuck_text] * bool(source.stuck_text)
+        return Solution.exact(self, arrays, complete=True, error=vector.error, notes=notes)
 
     def evaluate(self, solution: Solution, *arguments: Any) -> Float[np.ndarray, "seeds batch"]:
         (observations,) = arguments

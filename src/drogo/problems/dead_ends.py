@@ -57,7 +57,10 @@ def closed(prepared: Prepared, lams: Sequence[float]) -> Prepared:
 
 
 def _lowest(data: Transitions, lam: float) -> float:
-    """Returns the lowest finite value of the exact solution of the data, in units of reward."""
+    """Returns the lowest finite value of the exact solution of the data, in units of reward: 0, the
+    level of the map, where no end anchors it."""
+    if not data.terminated.any():
+        return 0.0
     v = lam * solve_edges(data.edges, lam)
     return float(v[np.isfinite(v)].min(initial=data.terminal_rewards.min(initial=0.0)))
 

@@ -397,7 +397,7 @@ class AbstractShaping(abc.ABC):
 def number_of_actions(space: Space, argument: str = "action_space") -> int:
     """Returns the number of actions of a space, which must be Discrete and start at 0."""
     if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
-        remedy = "Wrap the environment so that a number chooses one of some actions."
+        remedy = "Number a few choices with drogo.worlds.numbered_actions(env)."
         problem = f"the actions are {space}; they must be Discrete and start at 0."
         raise ArgumentError(problem, remedy=remedy, argument=argument)
     return int(space.n)

@@ -167,8 +167,8 @@ class GridWorld(TabularWorld):
         check_whole("tile", tile, 1, MOST_PIXELS)
         image = np.full((*self.shape, 3), COLOURS["wall"], dtype=np.float32)
         colours = np.full((self.n_states, 3), COLOURS["free"], dtype=np.float32)
-        colours[self.low_reward] = COLOURS["low reward"]
-        colours[self.terminal] = COLOURS["goal"]
+        colours[self.low_reward | self.worse_ends] = COLOURS["low reward"]
+        colours[self.terminal & ~self.worse_ends] = COLOURS["goal"]
         if state is not None:
             colours[state] = COLOURS["agent"]
         image[~self.walls] = colours

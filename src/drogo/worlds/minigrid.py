@@ -43,7 +43,8 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         observation: `"rgb"` for a picture of the whole grid, or `"symbolic"` for planes of zeros
             and 255s for each kind of object, state of a door, and direction of the agent.
         tile: Pixels per cell, for `"rgb"`.
-        actions: Names from `ACTIONS`. By default those of `TRIED` that ever change anything.
+        actions: Names from `ACTIONS`. By default those of `TRIED` that ever change anything,
+            and `"drop"` where no terminal state is within reach without it.
         step_limit: Replaces MiniGrid's own step limit.
         **costs: `step`, by default -1: the reward of leaving a state, negative. `lava`, by default
             -200: the terminal value of terminal states that MiniGrid does not reward; a goal has 0.
@@ -79,6 +80,9 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         inner.max_steps = np.iinfo(np.int64).max
         graph, self.actions = self._explore(actions)
         self.snapshots, self.kind = graph.snapshots, graph.kind
+        # An object that is carried is drawn in the corner where nothing else shows it.
+        seen: Any = {(place, towards, things) for place, towards, _, things in graph.names}  # pyright: ignore
+        self._shows_carried = len(seen) < len(graph.names)
         self.n_states = len(graph.names)
         if observation == "rgb":
             shape = (self.n_states, inner.height * tile, inner.width * tile, 3)
@@ -116,15 +120,18 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             raise ArgumentTypeError(problem, remedy=remedy, argument="env")
         names = tuple(actions or TRIED)
         graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
+        if actions is None and (graph.kind == NON_TERMINAL).all():
+            names = ACTIONS[:6]
+            graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
         if actions is None:
             useful = (graph.next_state != np.arange(len(graph.names))[:, None]).any(axis=0)
-            names = tuple(name for name, keep in zip(TRIED, useful, strict=True) if keep)
+            names = tuple(name for name, keep in zip(names, useful, strict=True) if keep)
             graph.next_state = graph.next_state[:, useful]
         if (graph.kind == NON_TERMINAL).all():
             problem = f"Layout {self.layout} of {_title(self)} has no terminal state within reach "
             problem += f"of the actions {', '.join(names)}."
-            remedy = "Try another layout, or more actions, such as drop (actions=ACTIONS[:6])."
-            command = f"Give another --layout, or --actions {' '.join(ACTIONS[:6])}."
+            remedy = "Try another layout, or leave out actions=."
+            command = "Give another --layout, or leave out --actions."
             raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="actions")
         return graph, names
 
@@ -169,10 +176,13 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         """Puts the environment into a state and returns its observation."""
         inner: Any = self.unwrapped
         self.snapshots[state].restore(inner)
+        if self._shows_carried and inner.carrying is not None:
+            inner.grid.grid[0] = inner.carrying
         if self.observation_kind == "symbolic":
             return _planes(inner)
         # All cells but the agent's are drawn once for each state of the doors and objects.
-        *_, things = self.moves.states[state]  # pyright: ignore[reportGeneralTypeIssues]
+        *_, carried, objects = self.moves.states[state]  # pyright: ignore[reportGeneralTypeIssues]
+        things = (carried if self._shows_carried else None, objects)
         if things not in self._scenes:
             self._scenes[things] = inner.grid.render(self.tile, (-1, -1), None, None)
         picture = self._scenes[things].copy()

@@ -22,6 +22,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from drogo.errors import ArgumentError, MDPError, check_whole
 from drogo.worlds import shipped
+from drogo.worlds.wrappers import numbered_actions
 
 if TYPE_CHECKING:
     from drogo.mdp import MDP
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from drogo.worlds.scenes import Scene
 
 LONGEST, MOST_LETTERS = 1000, 30
+HALVINGS = 8
+"""Half of lam is tried this many times to see if the map then leads into the best end."""
 APPLIES_TO = {
     "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
     "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
@@ -99,23 +102,35 @@ class World(abc.ABC):
         keys = map(str, self.mdp.states)
         return [f"state {key if len(key) <= MOST_LETTERS else k}" for k, key in enumerate(keys)]
 
-    def misled(self, log_e: np.ndarray) -> list[str]:
+    def misled(self, log_e: np.ndarray, lam: float) -> list[str]:
         """Returns a warning if the steepest ascent leads into a terminal state that is not best."""
-        mdp, best = self.mdp, np.arange(self.mdp.n_states)
-        before, after = mdp.P.nonzero()  # no row of a terminal state has entries
-        order = np.lexsort([log_e[after], before])  # the last of each state is the best
-        best[before[order]] = after[order]
-        for _ in range(len(best).bit_length()):  # twice as many steps each time
-            best = best[best]
+        from drogo.exact import log_column
+
+        mdp, into = self.mdp, self._leads_into(log_e)
         worse = mdp.terminal & (mdp.reward < mdp.reward[mdp.terminal].max())
-        led = np.flatnonzero(worse[best] & ~mdp.terminal)
+        led = np.flatnonzero(worse[into] & ~mdp.terminal)
         if not led.size:
             return []
         first = led[np.argmax(mdp.start[led])]
         which = "the start" if mdp.start[first] > 0 else f"{led.size} states"
-        worst = f"{self.state_names[best[first]]}, whose reward of {mdp.reward[best[first]]:g}"
+        worst = f"{self.state_names[into[first]]}, whose reward of {mdp.reward[into[first]]:g}"
+        smaller = (lam / 2**k for k in range(1, HALVINGS + 1))
+        good = (k for k in smaller if not worse[self._leads_into(log_column(mdp, k))[first]])
+        remedy = "With every smaller --lam that was tried it does so too: perhaps this costs least."
+        if found := next(good, None):
+            remedy = f"With --lam={found:.3g} it does not, because rewards count for more."
         text = f"From {which}, the map leads into {worst} is not the best of all ends."
-        return [f"{text} With a smaller --lam, rewards count for more."]
+        return [f"{text} {remedy}"]
+
+    def _leads_into(self, log_e: np.ndarray) -> np.ndarray:
+        """Returns where the steepest ascent of a vector ends from each state."""
+        into = np.arange(self.mdp.n_states)
+        before, after = self.mdp.P.nonzero()  # no row of a terminal state has entries
+        order = np.lexsort([log_e[after], before])  # the last of each state is the best
+        into[before[order]] = after[order]
+        for _ in range(len(into).bit_length()):  # twice as many steps each time
+            into = into[into]
+        return into
 
     @property
     def lattice(self) -> tuple[int, int] | None:
@@ -229,7 +244,8 @@ class Environment(World):
             problem = f"Gymnasium could not make {self.spec.id}: {error}"
             raise ArgumentError(problem, argument="name") from error
         # A start function puts each transition into a state, so there are no episodes to limit.
-        return env.unwrapped if callable(self.sampling["start"]) and not limited else env
+        env = env.unwrapped if callable(self.sampling["start"]) and not limited else env
+        return numbered_actions(env)
 
 
 def resolve(

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from drogo.errors import ArgumentError, check_share, check_whole
+from drogo.learn.settings import seed_list
 from drogo.worlds.tabular import TabularWorld
 from drogo_paper.agents.options import TabularOption, solve_option
 from drogo_paper.agents.representations import AbstractVectors, Memory
@@ -107,7 +108,7 @@ def discover(
     vectors: AbstractVectors | None,
     cycle: Cycle,
     *,
-    seeds: Sequence[int],
+    seeds: int | Sequence[int],
     discount: float = 0.99,
     may_end: bool = True,
     watch: Callable[[Iteration], None] | None = None,
@@ -119,6 +120,7 @@ def discover(
         raise ArgumentError(
             "discovery needs a world without terminal states, and with one start.", argument="world"
         )
+    seeds = seed_list(seeds)
     runs, shape = len(seeds), world.next_state.shape
     rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
     tried, seen = np.zeros((runs, *shape), dtype=bool), np.zeros((runs, shape[0]), dtype=bool)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int32
 
 from drogo.device import to_device
 from drogo.errors import ArgumentError, check_number, check_share, check_whole
+from drogo.learn.settings import seed_list
 from drogo.worlds.tabular import TabularWorld
 from drogo_paper.agents.options import TabularOption, solve_option, sum_along
 from drogo_paper.agents.q_learning import Runs, optimal_values
@@ -203,7 +204,7 @@ def learn_with_options(
     kinds: Mapping[str, Kind],
     training: Training,
     *,
-    seeds: Sequence[int],
+    seeds: int | Sequence[int],
     step_size: float = 0.3,
     discoveries: int = 0,
     initial: float = 0.0,
@@ -218,6 +219,7 @@ def learn_with_options(
             argument="world",
         )
     check_whole("discoveries", discoveries, 0)
+    seeds = seed_list(seeds)
     rules = Rules.of(world, training, check_share("step_size", step_size))
     groups = {name: slice(k * len(seeds), (k + 1) * len(seeds)) for k, name in enumerate(kinds)}
     offered = _first_offers(world, kinds, groups, len(seeds))

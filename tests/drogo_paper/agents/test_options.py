@@ -155,6 +155,7 @@ def test_options_are_followed_to_their_end():
         def update(self, memory):
             return np.tile(np.arange(5.0), (len(memory.state), 1))
 
+    assert discover(HALL, Right(), Cycle(1, steps=5), seeds=2).visited.shape[0] == 2
     walks = discover(HALL, Right(), Cycle(9, steps=30, p_option=1.0), seeds=(1, 2))
     (option,) = walks.options
     assert option.ends.tolist() == [[False] * 4 + [True]] * 2
