@@ -55,16 +55,17 @@ def check_all(names: dict[str, Any]) -> None:
 def checked(thing: T) -> T:
     """Returns a function with its arguments checked. The methods of a class are changed in place,
     and anything else is returned as it is."""
-    if not isinstance(thing, type) or issubclass(thing, Exception):
-        return _checked(thing) if inspect.isfunction(thing) else thing
-    for kind in thing.__mro__:
+    whole: Any = thing
+    if not isinstance(whole, type) or issubclass(whole, Exception):
+        return _checked(whole) if inspect.isfunction(whole) else thing
+    for kind in whole.__mro__:
         for name, part in [*vars(kind).items()] if kind.__module__.startswith("drogo") else ():
             function = part.__func__ if isinstance(part, classmethod) else part
             if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
                 replaced = _checked(function, kind)
                 setattr(kind, name, classmethod(replaced) if function is not part else replaced)
-    if inspect.isfunction(thing.__init__):  # perhaps that of another package
-        thing.__init__ = _checked(thing.__init__, thing)
+    if inspect.isfunction(whole.__init__):  # perhaps that of another package
+        whole.__init__ = _checked(whole.__init__, whole)
     return thing
 
 
@@ -86,7 +87,7 @@ def _checked(function: Any, owner: Any = None) -> Any:
             _check_names(function, args, kwargs)
             raise
 
-    call.is_checked = True  # pyright: ignore[reportFunctionMemberAccess]
+    vars(call)["is_checked"] = True
     return call
 
 

@@ -263,8 +263,8 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
     fell = level[3 * (len(level) - 1) // 4] - level[-1]
     if fell > FALLING * abs(level[-1]):
         parts.append(
-            f"v still falls (by {fell:.2g} over the last quarter). Use more updates, or collect "
-            "more transitions into terminal states, which anchor it"
+            f"v still falls (by {fell:.2g} over the last quarter). Use more updates, or, where "
+            "terminal states anchor it, collect more transitions into them"
         )
     if "at_cap" in history and history["at_cap"][-1] > MANY_AT_CAP:
         parts.append(
