@@ -79,7 +79,7 @@ def _checked(function: Any, owner: Any = None) -> Any:
         for k, name, kinds, wanted in _types(function, owner):
             if k < len(args) or name in kwargs:
                 value = args[k] if k < len(args) else kwargs[name]
-                if bool not in kinds or type(value).__name__ != "bool_":  # that of NumPy
+                if bool not in kinds or type(value).__name__ not in ("bool", "bool_"):  # of NumPy
                     check_type(name, value, kinds, wanted)
         try:
             return function(*args, **kwargs)
@@ -92,13 +92,16 @@ def _checked(function: Any, owner: Any = None) -> Any:
 
 
 def _check_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    signature = inspect.signature(function)
+    parts = (signature := inspect.signature(function)).parameters
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        name, every = str(error).rpartition(" '")[2].rstrip("'"), {**signature.parameters, **kwargs}
-        names = [other for other in every if other not in (name, "self", "cls")]
-        raise unknown_argument(name, names, problem=f"{function.__name__}: {error}.") from None
+        takes_others = any(part.kind is part.VAR_KEYWORD for part in parts.values())
+        unknown = [] if takes_others else [name for name in kwargs if name not in parts]
+        name = [*unknown, str(error).rpartition(" '")[2].rstrip("'")][0]
+        names = [other for other in {**parts, **kwargs} if other not in (name, "self", "cls")]
+        problem = "" if unknown else f"{function.__name__}: {error}."
+        raise unknown_argument(name, names, problem=problem) from None
 
 
 @functools.cache

@@ -52,7 +52,7 @@ def read(path: Path, from_table: Callable[..., Any]) -> Any:
     try:
         columns: dict[str, Any] = {"outcome": None, **parts}
         data = from_table(**columns, n_actions=settings.get("n_actions"))
-        return replace(data, origin=settings["origin"])
+        return replace(data, origin=settings.get("origin", {}))
     except DataError as error:
         raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
@@ -68,7 +68,7 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
             raise ValueError(f"its observations have the shape {shape}")
         if np.dtype(settings["dtype"]).kind not in KINDS:
             raise ValueError(f"its observations have the type {settings['dtype']}")
-    if not isinstance(settings["origin"], dict):
+    if not isinstance(settings.get("origin", {}), dict):
         raise ValueError(f"its origin is {settings['origin']!r}")
     if set(headers) != expected:
         raise ValueError(f"it holds {', '.join(sorted(headers))}")
