@@ -54,16 +54,17 @@ def check_all(names: dict[str, Any]) -> None:
 def checked(thing: Any) -> Any:
     """Returns a function with its arguments checked. The methods of a class are changed in place,
     and anything else is returned as it is."""
-    if not isinstance(thing, type) or issubclass(thing, Exception):
-        return _checked(thing) if inspect.isfunction(thing) else thing
-    for kind in thing.__mro__:
+    whole: Any = thing
+    if not isinstance(whole, type) or issubclass(whole, Exception):
+        return _checked(whole) if inspect.isfunction(whole) else thing
+    for kind in whole.__mro__:
         for name, part in [*vars(kind).items()] if kind.__module__.startswith("drogo") else ():
             function = part.__func__ if isinstance(part, classmethod) else part
             if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
                 replaced = _checked(function, kind)
                 setattr(kind, name, classmethod(replaced) if function is not part else replaced)
-    if inspect.isfunction(thing.__init__):  # perhaps that of another package
-        thing.__init__ = _checked(thing.__init__, thing)
+    if inspect.isfunction(whole.__init__):  # perhaps that of another package
+        whole.__init__ = _checked(whole.__init__, whole)
     return thing
 
 
@@ -77,7 +78,7 @@ def _checked(function: Any, owner: Any = None) -> Any:
         for k, name, kinds, wanted in _types(function, owner):
             if k < len(args) or name in kwargs:
                 value = args[k] if k < len(args) else kwargs[name]
-                if bool not in kinds or type(value).__name__ != "bool_":  # that of NumPy
+                if bool not in kinds or type(value).__name__ not in ("bool", "bool_"):  # of NumPy
                     check_type(name, value, kinds, wanted)
         try:
             return function(*args, **kwargs)
@@ -90,13 +91,16 @@ def _checked(function: Any, owner: Any = None) -> Any:
 
 
 def _check_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    signature = inspect.signature(function)
+    parts = (signature := inspect.signature(function)).parameters
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        name, every = str(error).rpartition(" '")[2].rstrip("'"), {**signature.parameters, **kwargs}
-        names = [other for other in every if other not in (name, "self", "cls")]
-        raise unknown_argument(name, names, problem=f"{function.__name__}: {error}.") from None
+        takes_others = any(part.kind is part.VAR_KEYWORD for part in parts.values())
+        unknown = [] if takes_others else [name for name in kwargs if name not in parts]
+        name = [*unknown, str(error).rpartition(" '")[2].rstrip("'")][0]
+        names = [other for other in {**parts, **kwargs} if other not in (name, "self", "cls")]
+        problem = "" if unknown else f"{function.__name__}: {error}."
+        raise unknown_argument(name, names, problem=problem) from None
 
 
 @functools.cache

@@ -214,7 +214,7 @@ def test_a_later_write_cannot_circumvent_the_checks(tmp_path):
         assert (data.observations[0], data.reward[0]) == (0, -1)
         table[0], reward[0] = 0.0, -1.0
     for part in (data, data[:1], data + data):
-        for name in set(data.__dataclass_fields__) - {"n_actions", "key"}:
+        for name in set(data.__dataclass_fields__) - {"n_actions", "origin"}:
             assert not getattr(part, name).flags.writeable
     table.tofile(tmp_path / "table.bin")
     writeable = np.memmap(tmp_path / "table.bin", float, "r+", shape=(3, 1))

@@ -10,7 +10,7 @@ import pytest
 import drogo
 from drogo import Column, Drogo, GridWorld, Regression, certify, exact, fit, progress
 from drogo.data.simulate import OfMDP, simulator
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn import Certificate, Effort
 from drogo.learn.certify import Map, certify_maps
 from drogo.worlds.control import walled_room_truth
@@ -193,8 +193,9 @@ def test_what_cannot_be_certified_is_an_error(data, unchecked):
         fit(data, policy, Drogo(updates=2)),
     )
     exactly = (drogo.solve(data, problem) for problem in (Column(), drogo.Goals()))
-    for wrong in (linear, skewed, endless, *exactly, 3):
+    for wrong in (linear, skewed, endless, *exactly):
         refused(ArgumentError, "solution", certify, wrong, ENV)
+    refused(ArgumentTypeError, "solution", certify, 3, ENV)
     call = partial(certify, fit(data, Column(), Drogo(updates=2)), ENV)
     effort = dict.fromkeys(("candidates", "steps", "rounds", "rollouts"), 0) | {"groups": 2}
     for function, wrong in ((call, {"starts": 0, "tolerance": -1.0, "seed": -1}), (Effort, effort)):

@@ -16,6 +16,7 @@ from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.settings import as_json, from_json, grid_of
 from drogo.mdp.costs import Costs
 from raising import raises, refused
+from small_data import ring
 
 POSITIVE = st.floats(1e-3, 1e6)
 SHARE, FLAG = st.floats(0.0, 0.99), st.booleans()
@@ -141,7 +142,7 @@ def test_lams_of_matrices_and_the_settings_of_the_paper():
 @pytest.mark.usefixtures("unchecked")
 def test_an_argument_of_fit_that_belongs_elsewhere(name, hint):
     with raises(ArgumentTypeError, name) as caught:
-        drogo.fit(None, Column(), **{name: 1})
+        drogo.fit(ring()[0], Column(), **{name: 1})
     assert hint in str(caught.value)
 
 

@@ -278,7 +278,7 @@ WRONG = {
 
 @pytest.mark.parametrize("argument", WRONG)
 def test_wrong_arguments_are_named(argument, unchecked):
-    is_type = argument in ("widht", "updates_per_stpe", "optimiser", "until_found", "method")
+    is_type = argument in ("widht", "updates_per_stpe", "method", "optimiser", "until_found")
     with raises(ArgumentTypeError if is_type else ArgumentError, argument) as caught:
         OnlineMap(BOX, FOUR, **WRONG[argument])
     assert argument != "updates_per_stpe" or "updates_per_step?" in str(caught.value)

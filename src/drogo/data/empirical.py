@@ -240,7 +240,7 @@ def check_anchored(data: Transitions, lam: float) -> None:
         raise costs_needed(data, why)
     problem = f"{int(wrong.sum())} of {len(data)} rewards are not negative. The vector is finite, "
     problem += "but states nearer to a goal need not have larger values; see reward= of collect."
-    warnings.warn(problem, UserWarning, stacklevel=4)
+    warnings.warn(problem, UserWarning, stacklevel=5)
 
 
 def _unbounded(edges: Edges, lam: float) -> str:

@@ -48,8 +48,8 @@ def read(path: Path, from_table: Callable[..., Any]) -> Any:
         parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
     try:
         columns: dict[str, Any] = {"outcome": None, **parts}
-        names = {name: settings.get(name) for name in ("n_actions", "origin")}
-        return from_table(**columns, **names)
+        origin = settings.get("origin", {})
+        return from_table(**columns, n_actions=settings.get("n_actions"), origin=origin)
     except DrogoError as error:
         raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
@@ -65,7 +65,7 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
             raise ValueError(f"its observations have the shape {shape}")
         if np.dtype(settings["dtype"]).kind not in KINDS:
             raise ValueError(f"its observations have the type {settings['dtype']}")
-    if not isinstance(settings["origin"], dict):
+    if not isinstance(settings.get("origin", {}), dict):
         raise ValueError(f"its origin is {settings['origin']!r}")
     if set(headers) != expected:
         raise ValueError(f"it holds {', '.join(sorted(headers))}")

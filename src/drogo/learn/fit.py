@@ -133,7 +133,7 @@ def fit(
                     raise KeyboardInterrupt  # there is no solution at the other points
                 text = f"Ctrl-C stopped the fit after {progress.update} of {training.updates}"
                 text += " updates; it returns the solution so far."
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
+                warnings.warn(text, RuntimeWarning, stacklevel=3)
             trained = _solutions(training, progress, architecture)
             solutions |= dict(zip(members, trained, strict=True))
     if () in points:  # nothing is swept
@@ -363,7 +363,7 @@ def _report_divergence(solution: Solution) -> None:
         raise Diverged(f"all of {all_seeds} diverged, first at update {first}.", remedy=remedy)
     if lost:
         text = f"{len(lost)} of {all_seeds} diverged ({list(lost)}) and keep their last values."
-        warnings.warn(f"{text} {remedy}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{text} {remedy}", RuntimeWarning, stacklevel=4)
 
 
 def _data_digest(data: Transitions) -> str:

@@ -265,7 +265,7 @@ def diagnose(history: Mapping[str, np.ndarray], status: str, error: str = "error
     if fell > FALLING * abs(level[-1]):
         parts.append(
             f"v still falls (by {fell:.2g} over the last quarter). Use more updates, or, where "
-            "episodes end, collect more transitions into terminal states, which anchor it"
+            "terminal states anchor it, collect more transitions into them"
         )
     if "at_cap" in history and history["at_cap"][-1] > MANY_AT_CAP:
         parts.append(

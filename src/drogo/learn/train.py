@@ -24,10 +24,11 @@ from drogo.learn.learner import Learner, Objective, State
 from drogo.learn.networks import TableNetwork
 from drogo.learn.problem import Point
 from drogo.learn.settings import as_json
-from drogo.progress import stops
+from drogo.progress import is_watched, stops
 from drogo.requests import check_same
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
+SECONDS_BETWEEN_SHOWN = 0.5  # Updates are shown at least so often if one takes less.
 PROGRAMS_KEPT = 8  # Compiled programs hold memory, so only the last few are kept.
 KIND = "checkpoint"
 Stepped = tuple[State, Array]
@@ -109,14 +110,17 @@ def train(
         progress = _restore(path, training.identity, progress)
     longest = training.batches.sampler.longest
     every = max(1, training.updates // training.judge.logged)
-    saved = time.monotonic()
+    saved, shown = time.monotonic(), 1 if path is None and is_watched() else longest
+    show(progress.update, training.updates, "compiling")
     progress, going = _log_if_due(training, progress, every, callbacks)
     try:
         while going and progress.update < training.updates:
             # Chunks end at logged updates, so a resumed fit logs where an uninterrupted one does.
             until_logged = every - progress.update % every
             left = training.updates - progress.update
-            progress = _advance(training, progress, min(longest, until_logged, left))
+            begun = time.monotonic()
+            progress = _advance(training, progress, min(longest, shown, until_logged, left))
+            shown *= 2 if time.monotonic() - begun < SECONDS_BETWEEN_SHOWN else 1
             progress, going = _log_if_due(training, progress, every, callbacks)
             row = progress.last_row
             error = training.judge.points[0].problem.error_name

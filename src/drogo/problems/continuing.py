@@ -102,7 +102,7 @@ class Continuing(Column):
             text = f"rewards range over {spread:.3g}, which is {spread / self.lam:.3g} times lam: "
             text += f"the gain is rarely learned so. Use a larger lam, of about {spread:.2g}."
         if text:
-            warnings.warn(text, UserWarning, stacklevel=5)
+            warnings.warn(text, UserWarning, stacklevel=6)
         if method.needs_solution:
             return self._lowered(data, place)
         prepared = self.weighed(data, by_action=method.per_action)

@@ -90,7 +90,7 @@ def warn_of_mixed_states(data: Transitions) -> None:
             f"{mixed} observation(s) are terminal states in some transitions and ordinary states "
             "in others, with one value for both. Use an observation that distinguishes the two.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsFloat
 
 import gymnasium
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from drogo.errors import check_number
