@@ -48,7 +48,9 @@ class Learn:
     """drogo: the paper's objective, with settings that suit the data. regression: solve the data
     exactly and fit the network to the solution, where states repeat. paper: exactly the paper's
     settings. The others are the paper's alternatives."""
-    lam: float = 20.0
+    lam: Annotated[
+        float | None, output.hint("(default: 20; less where the map would lead into a worse end)")
+    ] = None
     """Temperature lambda. A smaller value makes the map more sensitive to rewards."""
     network: Annotated[
         Literal["mlp", "cnn", "table"] | None,
@@ -99,7 +101,8 @@ def prepare(
     options: Learn, world: World, console: Console
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
-    parts = [world.name, world.view, options.method, f"lam{options.lam:g}"]
+    lam = None if options.lam is None else f"lam{options.lam:g}"
+    parts = [world.name, world.view, options.method, lam]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
@@ -110,13 +113,14 @@ def _train(
 ) -> dict[str, Any]:
     from drogo.cli import pictures
     from drogo.files import check_memory
+    from drogo.problems.worse_ends import suitable_lam
 
     checkpoint = result.path / CHECKPOINT
     if options.certify is not None:
         check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
-    problem = drogo.Column(lam=options.lam)
+    problem = drogo.Column() if options.lam is None else drogo.Column(lam=options.lam)
     values, method, network = _settings(options)  # a bad value is an error before any work
     loggers = []
     if options.log == "tensorboard":
@@ -124,7 +128,9 @@ def _train(
     elif options.log == "wandb":
         loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
-    truth = world.truth(data.observations, data.terminal_states, options.lam)
+    if options.lam is None:
+        problem = replace(problem, lam=suitable_lam(problem, data))
+    truth = world.truth(data.observations, data.terminal_states, problem.lam)
     parts = _parts(values, data, problem, method, network)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
@@ -141,14 +147,12 @@ def _train(
             raise
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
-        title = f"{report['method']}, {report['network']}, lambda = {options.lam:g}"
+        title = f"{report['method']}, {report['network']}, lambda = {problem.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
         starts = (0 if data.repeats else CERTIFIED) if options.certify is None else options.certify
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
-        if column is not None and world.grid is not None:
-            report["warnings"] += world.misled(solution.v.mean(axis=0))
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
@@ -225,6 +229,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
     return {
         "env": options.env,
         "method": solution.method.name,
+        "lam": solution.problem.lam,
         "network": type(solution.network).__name__,
         "settings": {name: as_json(getattr(solution, name)) for name in parts},
         "updates": solution.updates,
@@ -325,5 +330,5 @@ def _table(report: dict[str, Any]) -> dict[str, Any]:
     lines = [f"{', '.join(cosines)}: cosine with each exact vector; 1 is best"] if cosines else []
     lines += [f"{title}: {text}" for title, text in DEFINITIONS.items() if title in rows[0]]
     lines += [] if cosines else ["No exact vector is known."]
-    title = "{env}: {method}, {network}, {updates} updates".format(**report)
+    title = "{env}: {method}, {network}, lambda = {lam:g}, {updates} updates".format(**report)
     return output.table(title, "\n".join(lines), rows, left=("status", "by rollouts"))

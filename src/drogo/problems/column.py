@@ -28,7 +28,7 @@ from drogo.learn.problem import AbstractProblem, Point, Prepared, Source
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, network_graph, single_log_e, single_output, value_function
 from drogo.potential import Potential, mean_gap
-from drogo.problems import dead_ends, shared
+from drogo.problems import dead_ends, shared, worse_ends
 
 
 class Column(AbstractProblem):
@@ -70,6 +70,7 @@ class Column(AbstractProblem):
         self._check(prepared.data)
         shared.warn_of_mixed_states(prepared.data)
         if method.anchored:
+            prepared = worse_ends.noted(prepared, self)
             lams = self.lam if isinstance(self.lam, list) else [self.lam]
             return dead_ends.closed(prepared, lams)
         return replace(prepared, shown=prepared.data.with_absorbing_terminals(method.delta))  # pyright: ignore
@@ -138,6 +139,7 @@ class Column(AbstractProblem):
             prepared = self.weighed(source)
             data = prepared.data
             self._check(data)
+            prepared = worse_ends.noted(prepared, self)
             v = self.exact_of_data(data)
             complete = prepared.complete and bool(np.isfinite(v).all())
             arrays = exact_arrays(v, data, *data.pure_terminal_states)
