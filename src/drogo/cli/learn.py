@@ -73,6 +73,7 @@ class Learn:
     data_seed: int = 0
     """Seed of the transitions."""
     reward: output.Reward = None
+    terminal_reward: output.TerminalReward = None
     key: output.Key = ()
     layout: output.Layout = None
     actions: output.Actions = ()
@@ -89,7 +90,7 @@ class Learn:
         from drogo.worlds.resolve import resolve
 
         console = output.terminal(quiet=self.json)
-        names = ("observation", "reward", "key", "layout", "actions", "tile")
+        names = ("observation", "reward", "terminal_reward", "key", "layout", "actions", "tile")
         world = resolve(self.env, **{name: getattr(self, name) for name in names})
         result, train = prepare(self, world, console)
         if (result.path / CHECKPOINT).exists() and not self.overwrite:

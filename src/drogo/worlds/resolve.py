@@ -33,6 +33,7 @@ LONGEST, MOST_LETTERS = 1000, 30
 APPLIES_TO = {
     "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
     "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
+    "terminal_reward": "Gymnasium environments; a map has 'goal L: -50' in its header",
     "key": "Gymnasium environments with Dict observations",
     "layout": "MiniGrid environments, whose grid it seeds",
     "actions": "MiniGrid environments, whose actions it chooses",
@@ -183,6 +184,7 @@ class Environment(World):
     reward: float | None  # Cost of every step in place of the environment's own reward.
     key: str | tuple[str, ...] | None
     """The part of a `Dict` observation to use, or several, which are joined."""
+    terminal_reward: float | None = None  # The value of every terminal state.
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -190,7 +192,8 @@ class Environment(World):
 
         start = STARTS.get(self.spec.id, "reset")
         reward = STEP_COSTS.get(self.spec.id) if self.reward is None else self.reward
-        return {"start": start, "reward": reward, "key": self.key}
+        value = {} if self.terminal_reward is None else {"terminal_reward": self.terminal_reward}
+        return {"start": start, "reward": reward, "key": self.key, **value}
 
     @cached_property
     def mdp(self) -> MDP:
@@ -201,6 +204,7 @@ class Environment(World):
     @property
     def known_mdp(self) -> MDP | None:
         has_table = isinstance(getattr(self.env.unwrapped, "P", None), Mapping)
+        has_table &= self.terminal_reward is None  # the MDP has the environment's own ends
         if has_table and isinstance(self.env.observation_space, gymnasium.spaces.Discrete):
             with contextlib.suppress(MDPError):
                 return self.mdp
@@ -237,6 +241,7 @@ def resolve(
     *,
     observation: str | None = None,
     reward: float | None = None,
+    terminal_reward: float | None = None,
     key: str | Sequence[str] | None = None,
     layout: int | None = None,
     actions: Sequence[str] = (),
@@ -245,7 +250,7 @@ def resolve(
     """Returns the world of a name: a shipped world, a map file, a Gymnasium or MiniGrid id, or
     "module:Id-v0", whose module is imported first. `APPLIES_TO` says what each option is for."""
     keys = (key,) if isinstance(key, str) else tuple(key or ())
-    options = (observation, reward, keys, layout, tuple(actions), tile)
+    options = (observation, reward, terminal_reward, keys, layout, tuple(actions), tile)
     given = dict(zip(APPLIES_TO, options, strict=True))
     is_map = name in shipped.names() or Path(name).is_file()
     spec = None if is_map else _find_spec(name)
@@ -267,10 +272,11 @@ def resolve(
         arguments |= shipped.MINIGRID_COSTS | ({} if reward is None else {"step": reward})
         digest |= {"arguments": arguments}
         return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
-    _refuse(name, given, "reward", "key")
+    _refuse(name, given, "reward", "terminal_reward", "key")
     digest |= {"key": keys} if len(keys) > 1 else {}  # joined, they could be one other key
     chosen = keys if len(keys) > 1 else next(iter(keys), None)
-    return Environment(spec.id.replace("/", "-"), "+".join(keys), digest, spec, reward, chosen)
+    label = spec.id.replace("/", "-"), "+".join(keys), digest, spec
+    return Environment(*label, reward, chosen, terminal_reward)
 
 
 def _refuse(name: str, given: Mapping[str, object], *allowed: str) -> None:
