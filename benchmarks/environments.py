@@ -34,7 +34,29 @@ from tables import parse_options, write_table
 
 HERE = Path(__file__).parent
 EPISODES, SAMPLES, TIMEOUT, MOST_STEPS = 20, 8, 300, 500
-IDS = ["MiniGrid-Unlock-v0", "MiniGrid-UnlockPickup-v0", "MiniGrid-KeyCorridorS3R2-v0", "MiniGrid-ObstructedMaze-1Dl-v0", "MiniGrid-RedBlueDoors-6x6-v0", "MiniGrid-Dynamic-Obstacles-8x8-v0", "MiniGrid-LavaGapS7-v0", "MiniGrid-MultiRoom-N2-S4-v0", "Taxi-v4", "FrozenLake-v1", "environments:Lake-v0", "CliffWalking-v1", "Blackjack-v1", "LunarLander-v3", "MountainCarContinuous-v0", "Pendulum-v1", "CartPole-v1", "drogo/Room-Wall-v0", "environments:Dict-v0", "environments:Tuple-v0", "environments:Frames-v0"]
+IDS = [
+    "MiniGrid-Unlock-v0",
+    "MiniGrid-UnlockPickup-v0",
+    "MiniGrid-KeyCorridorS3R2-v0",
+    "MiniGrid-ObstructedMaze-1Dl-v0",
+    "MiniGrid-RedBlueDoors-6x6-v0",
+    "MiniGrid-Dynamic-Obstacles-8x8-v0",
+    "MiniGrid-LavaGapS7-v0",
+    "MiniGrid-MultiRoom-N2-S4-v0",
+    "Taxi-v4",
+    "FrozenLake-v1",
+    "environments:Lake-v0",
+    "CliffWalking-v1",
+    "Blackjack-v1",
+    "LunarLander-v3",
+    "MountainCarContinuous-v0",
+    "Pendulum-v1",
+    "CartPole-v1",
+    "drogo/Room-Wall-v0",
+    "environments:Dict-v0",
+    "environments:Tuple-v0",
+    "environments:Frames-v0",
+]
 BY_CHANCE = {"FrozenLake-v1", "Blackjack-v1", "MiniGrid-Dynamic-Obstacles-8x8-v0"}
 SHORT = 160
 ARRIVES = ("CliffWalking", "MountainCar", "drogo/", "Acrobot")

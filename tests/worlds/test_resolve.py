@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import needs
+from drogo import collect
 from drogo.errors import ArgumentError, MDPError
 from drogo.exact import log_column
+from drogo.worlds.minigrid import NotSearchable
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
 from raising import raises, refused
 
@@ -50,6 +52,10 @@ def test_environments_of_gymnasium_and_their_keys():
     assert one.sampling["key"] == same.sampling["key"] == "a+b"
     assert two.sampling["key"] == ("a", "b")
     assert resolve("CartPole-v1", key=()).sampling["key"] is None
+    lake = resolve("FrozenLake-v1", terminal_reward=-3.0)
+    assert set(collect(lake.env, 50, seed=0, **lake.sampling).terminal_rewards) == {-3.0}
+    assert lake.known_mdp is None  # it has the lake's own ends
+    refused(ArgumentError, "terminal_reward", resolve, "grid-task", terminal_reward=-3.0)
 
 
 TRAP = "goal L: -6\n\n########\n#S.L..G#\n########"
@@ -76,6 +82,19 @@ def test_minigrid():
     assert few.make().actions == ("forward", "left")
     assert world.known_mdp is world.mdp
     refused(ArgumentError, "name", resolve, "MiniGrid-Emty-5x5-v0")
+    # Balls that move at random begin each episode in the same places, and go on in other ones.
+    moving = resolve("MiniGrid-Dynamic-Obstacles-5x5-v0", layout=1)
+    firsts, seconds = set(), set()
+    for _ in range(20):
+        firsts.add(moving.env.reset()[0].tobytes())
+        seconds.add(moving.env.step(0)[0].tobytes())
+    assert len(firsts) == 1 < len(seconds)
+    assert (moving.known_mdp, moving.scenes, moving.sampling["start"]) == (None, (), "reset")
+    with raises(NotSearchable, "env"):
+        _ = moving.mdp
+    given = resolve("MiniGrid-Dynamic-Obstacles-5x5-v0", actions=("forward",))
+    with raises(NotSearchable, "env"):
+        _ = given.env
 
 
 def test_an_environment_of_another_module(tmp_path, monkeypatch):

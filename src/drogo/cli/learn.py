@@ -154,6 +154,8 @@ def _train(
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
+        if column is not None and world.grid is not None:
+            report["warnings"] += world.misled(solution.v.mean(axis=0))
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}

@@ -27,7 +27,9 @@ def noted(prepared: Prepared, problem: Any) -> Prepared:
         count = int(_misled(prepared.data, replace(problem, lam=lam)).sum())
         if count:
             least = _largest_lam(prepared.data, replace(problem, lam=lam))
-            note = f"From {counted(count, 'state')}, the map of lam = {lam:g} leads into an end that "
+            note = (
+                f"From {counted(count, 'state')}, the map of lam = {lam:g} leads into an end that "
+            )
             note += "is worse than that of the cheapest way, because rewards count for little. "
             notes.append(f"{note}With lam = {least:g}, it does not.")
     return replace(prepared, notes=tuple(notes))

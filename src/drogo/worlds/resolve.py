@@ -168,12 +168,41 @@ class MiniGrid(World):
     def scenes(self) -> Sequence[Scene]:  # pyright: ignore[reportIncompatibleVariableOverride]
         from drogo.worlds.scenes import scenes
 
-        return scenes(self.env)
+        return scenes(self.env) if self.is_searched else ()
 
-    def make(self, *, limited: bool = False) -> gymnasium.Env:
+    @property
+    def is_searched(self) -> bool:
+        """Whether the states of the environment were found."""
+        return hasattr(self.env, "moves")
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        if self.is_searched:
+            return super().sampling
+        return {"start": "reset", "reward": self.arguments["step"]}
+
+    @cached_property
+    def mdp(self) -> MDP:
+        return (self.env if self.is_searched else self.search()).mdp
+
+    @property
+    def known_mdp(self) -> MDP | None:
+        return self.mdp if self.is_searched else None
+
+    def search(self) -> Any:
         from drogo.worlds.minigrid import MiniGridWorld
 
         return MiniGridWorld(self.spec.id, **self.arguments)
+
+    def make(self, *, limited: bool = False) -> gymnasium.Env:
+        from drogo.worlds.minigrid import NotSearchable, WholeGrid
+
+        try:
+            return self.search()
+        except NotSearchable:
+            if self.arguments["tile"] != 3 or "actions" in self.arguments:
+                raise  # it has no such options
+            return WholeGrid(self.spec.id, self.arguments["layout"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +291,7 @@ def resolve(
         title, text = shipped.read(kwargs["world"])
         return GridMap(title, view, {"map": text}, kwargs["world"])
     digest = _describe(spec)
-    if spec.id.startswith("MiniGrid-"):
+    if spec.id.startswith(("MiniGrid-", "BabyAI-")):
         seen = "observation" if observation in MINIGRID_VIEWS else ""
         tiles = "" if observation == "symbolic" else "tile"
         _refuse(name, given, "reward", "layout", "actions", seen, tiles)
