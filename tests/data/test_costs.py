@@ -96,7 +96,7 @@ def test_a_map_that_leads_into_a_worse_end_says_so(cost):
     def ahead(lam):
         return solve(data, Column(lam)).v[0, 1] > -5 * cost / lam
 
-    lam = suitable_lam(Column(100 * cost), data)
+    lam = suitable_lam(data.edges, 100 * cost)
     assert ahead(lam)
     assert not ahead(2 * lam)
     assert np.log2(100 * cost / lam) in range(1, 10)
@@ -110,7 +110,7 @@ def test_a_map_that_leads_into_a_worse_end_says_so(cost):
     assert not any("worse" in note for note in solve(data, Column(lam)).notes)
     lucky = table_of([*state, 0], [*after, 4], -cost, [*over, True], terminal_reward=0.0,
                      action=[*action, 0], n_actions=2)  # fmt: skip
-    assert suitable_lam(Column(100 * cost), lucky) == 100 * cost  # by chance: ways are not known
+    assert suitable_lam(lucky.edges, 100 * cost) == 100 * cost  # by chance: ways are not known
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import needs
 from drogo import collect
 from drogo.errors import ArgumentError, MDPError
 from drogo.exact import log_column
+from drogo.mdp import Costs
 from drogo.worlds.minigrid import NotSearchable
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
 from raising import raises, refused
@@ -90,11 +91,8 @@ def test_minigrid():
         seconds.add(moving.env.step(0)[0].tobytes())
     assert len(firsts) == 1 < len(seconds)
     assert (moving.known_mdp, moving.scenes, moving.sampling["start"]) == (None, (), "reset")
-    with raises(NotSearchable, "env"):
-        _ = moving.mdp
-    given = resolve("MiniGrid-Dynamic-Obstacles-5x5-v0", actions=("forward",))
-    with raises(NotSearchable, "env"):
-        _ = given.env
+    options = {"actions": ("forward",)}
+    refused(NotSearchable, "env", resolve, "MiniGrid-Dynamic-Obstacles-5x5-v0", **options)
 
 
 def test_an_environment_of_another_module(tmp_path, monkeypatch):
@@ -156,3 +154,10 @@ def test_an_agent_is_trained_with_a_time_limit(name, longest):
     env.reset(seed=0)
     flags = [env.step(int(name != "CliffWalking-v1"))[2:4] for _ in range(longest)]
     assert flags == [(False, False)] * (longest - 1) + [(False, True)]
+
+
+def test_the_truth_has_the_costs_of_the_data():
+    """A hole of the lake is as bad as the longest episode that was seen, of any length."""
+    lake, states = resolve("FrozenLake-v1"), np.array([5, 15])
+    truth = lake.truth(states, states, 20.0, Costs(step=1.0, best=1.0, worth=60.0))
+    assert truth["column"] == pytest.approx([-3.0, 0.0])

@@ -102,7 +102,7 @@ def prepare(
     options: Learn, world: World, console: Console
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
-    lam = None if options.lam is None else f"lam{options.lam:g}"
+    lam = "lam-auto" if options.lam is None else f"lam{options.lam:g}"
     parts = [world.name, world.view, options.method, lam]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
@@ -129,9 +129,11 @@ def _train(
     elif options.log == "wandb":
         loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
-    if options.lam is None:
-        problem = replace(problem, lam=suitable_lam(problem, data))
-    truth = world.truth(data.observations, data.terminal_states, problem.lam)
+    seen = problem.weighed(data, by_action=True)
+    if options.lam is None and data.repeats:
+        problem = replace(problem, lam=suitable_lam(seen.data.edges, float(problem.lam)))
+    states = data.observations, data.terminal_states
+    truth = world.truth(*states, float(problem.lam), seen.costs)
     parts = _parts(values, data, problem, method, network)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:

@@ -128,16 +128,16 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
             if (graph.kind == GOAL).any():
                 break
+        else:
+            problem = f"Layout {self.layout} of {_title(self)} has no goal within reach of the "
+            problem += f"actions {', '.join(actions or ACTIONS)}."
+            remedy = "Try another layout, or other actions: by default, all are tried."
+            command = "Give another --layout, or other --actions: by default, all are tried."
+            raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="actions")
         if actions is None:
             useful = (graph.next_state != np.arange(len(graph.names))[:, None]).any(axis=0)
             names = tuple(name for name, keep in zip(names, useful, strict=True) if keep)
             graph.next_state = graph.next_state[:, useful]
-        if not (graph.kind == GOAL).any():
-            problem = f"Layout {self.layout} of {_title(self)} has no goal within reach "
-            problem += f"of the actions {', '.join(names)}."
-            remedy = "Try another layout, or other actions: by default, all are tried."
-            command = "Give another --layout, or other --actions: by default, all are tried."
-            raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="actions")
         return graph, names
 
     @cached_property

@@ -25,6 +25,7 @@ from drogo.worlds import shipped
 
 if TYPE_CHECKING:
     from drogo.mdp import MDP
+    from drogo.mdp.costs import Costs
     from drogo.worlds.control import Plane
     from drogo.worlds.grid import GridWorld
     from drogo.worlds.scenes import Scene
@@ -69,8 +70,11 @@ class World(abc.ABC):
         """Returns the exact solution of a world of two continuous coordinates."""
         return None
 
-    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
-        """Returns the exact vectors over the observations of data with some terminal states."""
+    def truth(
+        self, observations: np.ndarray, terminal: np.ndarray, lam: float, costs: Costs | None = None
+    ) -> dict[str, Any]:
+        """Returns the exact vectors over the observations of data with some terminal states, for the
+        costs that the rewards of an environment were judged to be."""
         from drogo.exact import solve
 
         mdp = self.known_mdp
@@ -168,41 +172,26 @@ class MiniGrid(World):
     def scenes(self) -> Sequence[Scene]:  # pyright: ignore[reportIncompatibleVariableOverride]
         from drogo.worlds.scenes import scenes
 
-        return scenes(self.env) if self.is_searched else ()
+        return scenes(self.env)
 
-    @property
-    def is_searched(self) -> bool:
-        """Whether the states of the environment were found."""
-        return hasattr(self.env, "moves")
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        if self.is_searched:
-            return super().sampling
-        return {"start": "reset", "reward": self.arguments["step"]}
-
-    @cached_property
-    def mdp(self) -> MDP:
-        return (self.env if self.is_searched else self.search()).mdp
-
-    @property
-    def known_mdp(self) -> MDP | None:
-        return self.mdp if self.is_searched else None
-
-    def search(self) -> Any:
+    def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.minigrid import MiniGridWorld
 
         return MiniGridWorld(self.spec.id, **self.arguments)
 
-    def make(self, *, limited: bool = False) -> gymnasium.Env:
+    def unless_not_searchable(self, reward: float | None) -> World:
+        """Returns this world, or its environment alone if the states cannot be searched for."""
         from drogo.worlds.minigrid import NotSearchable, WholeGrid
 
         try:
-            return self.search()
+            _ = self.env
+            return self
         except NotSearchable:
             if self.arguments["tile"] != 3 or "actions" in self.arguments:
-                raise  # it has no such options
-            return WholeGrid(self.spec.id, self.arguments["layout"])
+                raise  # the environment alone has no such options
+        kwargs = {"env": self.spec.id, "layout": self.arguments["layout"]}
+        spec = EnvSpec(f"drogo/{self.spec.id}", WholeGrid, kwargs=kwargs, disable_env_checker=True)
+        return Environment(self.name, "symbolic", self.digest, spec, reward, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +203,7 @@ class Environment(World):
     key: str | tuple[str, ...] | None
     """The part of a `Dict` observation to use, or several, which are joined."""
     terminal_reward: float | None = None  # The value of every terminal state.
+    costs: Costs | None = None  # Those of the MDP, in place of what its table alone says.
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -228,7 +218,7 @@ class Environment(World):
     def mdp(self) -> MDP:
         from drogo.mdp import MDP
 
-        return MDP.from_gymnasium(self.env, reward=self.sampling["reward"])
+        return MDP.from_gymnasium(self.env, reward=self.costs or self.sampling["reward"])
 
     @property
     def known_mdp(self) -> MDP | None:
@@ -244,7 +234,11 @@ class Environment(World):
 
         return plane(self.spec.id, lam, self.reward)
 
-    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
+    def truth(
+        self, observations: np.ndarray, terminal: np.ndarray, lam: float, costs: Costs | None = None
+    ) -> dict[str, Any]:
+        if costs is not None:
+            return dataclasses.replace(self, costs=costs).truth(observations, terminal, lam)
         plane, mdp = self.plane(lam), self.known_mdp
         if plane is not None:
             vector = plane.v(observations.astype(float))
@@ -300,7 +294,8 @@ def resolve(
         arguments |= {"actions": tuple(actions)} if actions else {}
         arguments |= shipped.MINIGRID_COSTS | ({} if reward is None else {"step": reward})
         digest |= {"arguments": arguments}
-        return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
+        world = MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
+        return world.unless_not_searchable(reward)
     _refuse(name, given, "reward", "terminal_reward", "key")
     digest |= {"key": keys} if len(keys) > 1 else {}  # joined, they could be one other key
     chosen = keys if len(keys) > 1 else next(iter(keys), None)
