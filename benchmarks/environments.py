@@ -1,7 +1,6 @@
 """Runs `drogo learn ID` with no option in many environments, and the policy of each map in the real
 environment.
 
-    uv run benchmarks/environments.py
     uv run benchmarks/environments.py --only Taxi-v4 environments:Dict-v0 --write
 
 Where a map has no action values, every action is tried on a copy of the environment with other
@@ -22,24 +21,21 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
-from tables import parse_options, write_table
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from drogo import load
 from drogo.data.step import as_key, part_of
 from drogo.worlds.minigrid import ACTIONS
 from drogo.worlds.resolve import resolve
+from tables import parse_options, write_table
 
 EPISODES, SAMPLES, TIMEOUT, MOST_STEPS, SHORT = 20, 8, 300, 500, 160
 MINIGRID = ("Unlock", "UnlockPickup", "KeyCorridorS3R2", "ObstructedMaze-1Dl", "RedBlueDoors-6x6")
 MINIGRID += ("Dynamic-Obstacles-8x8", "LavaGapS7", "MultiRoom-N2-S4")
-OTHERS = ("Taxi-v4", "FrozenLake-v1", "environments:Lake-v0", "CliffWalking-v1", "Blackjack-v1")
+OTHERS = ("Taxi-v4", "FrozenLake-v1", "CliffWalking-v1", "Blackjack-v1", "drogo/Room-Wall-v0")
 OTHERS += ("LunarLander-v3", "MountainCarContinuous-v0", "Pendulum-v1", "CartPole-v1")
-OTHERS += (
-    "drogo/Room-Wall-v0",
-    *(f"environments:{name}-v0" for name in ("Dict", "Tuple", "Frames")),
-)
-IDS = (*(f"MiniGrid-{name}-v0" for name in MINIGRID), *OTHERS)
+OWN = ("Dict-v0", "Tuple-v0", "Frames-v0", "Lake-v0")
+IDS = (*(f"MiniGrid-{name}-v0" for name in MINIGRID), *OTHERS, *(f"environments:{i}" for i in OWN))
 BY_CHANCE = ("FrozenLake", "Blackjack", "MiniGrid-Dynamic", "CliffWalkingSlippery")
 ALL_GOOD = ("CliffWalking", "MountainCar", "drogo/", "Acrobot")
 HEADER = ("environment", "status", "seconds", "error", "success", "return (random)", "said")
@@ -52,7 +48,7 @@ class Room(gymnasium.Env):
     def __init__(self, view: str) -> None:
         self.view, self.action_space = view, Discrete(4)
         self.observation_space = {
-            "dict": Dict({"place": MultiDiscrete([7, 7]), "bias": Box(0, 1, (1,))}),
+            "dict": Dict({"row": Discrete(7), "column": Discrete(7)}),
             "tuple": Tuple((Discrete(7), Discrete(7))),
             "frames": Box(0, 255, (84, 84, 4), np.uint8),
         }[view]
@@ -69,30 +65,26 @@ class Room(gymnasium.Env):
         return self.seen(), float(over), over, False, {}
 
     def seen(self) -> Any:
-        if self.view == "dict":
-            return {"place": np.array(self.place), "bias": np.zeros(1, np.float32)}
-        frames = np.zeros((84, 84, 4), np.uint8)
-        row, column = (12 * part for part in self.place)
-        frames[row : row + 12, column : column + 12] = 255
-        return self.place if self.view == "tuple" else frames
+        (row, column), frames = self.place, np.zeros((84, 84, 4), np.uint8)
+        frames[12 * row : 12 * row + 12, 12 * column : 12 * column + 12] = 255
+        named = {"row": row, "column": column}
+        return {"dict": named, "tuple": self.place, "frames": frames}[self.view]
 
 
-OF_ROOM = {f"{view.capitalize()}-v0": {"view": view} for view in ("dict", "tuple", "frames")}
-for made, kwargs in {**OF_ROOM, "Lake-v0": {"is_slippery": False}}.items():
+for made in OWN:
+    kwargs, entry = {"view": made.removesuffix("-v0").lower()}, "environments:Room"
+    if made == "Lake-v0":
+        kwargs, entry = {"is_slippery": False}, "gymnasium.envs.toy_text:FrozenLakeEnv"
     if made not in gymnasium.registry:
-        entry = (
-            "gymnasium.envs.toy_text:FrozenLakeEnv" if made == "Lake-v0" else "environments:Room"
-        )
         gymnasium.register(made, entry, max_episode_steps=200, kwargs=kwargs)
 
 
 def learn(name: str, out: str) -> tuple[dict[str, Any], float]:
     """Returns the report of the command, or its error, and the seconds that it took."""
-    began, here = time.perf_counter(), Path(__file__).parent
+    began, options = time.perf_counter(), {"cwd": Path(__file__).parent, "timeout": TIMEOUT}
     words = [sys.executable, "-m", "drogo", "learn", name, "--json", "--out", out]
-    limits: dict[str, Any] = {"check": False, "timeout": TIMEOUT}
     try:
-        done = subprocess.run(words, cwd=here, capture_output=True, text=True, **limits)
+        done = subprocess.run(words, capture_output=True, text=True, **options)  # noqa: PLW1510
         return json.loads(done.stdout), time.perf_counter() - began
     except subprocess.TimeoutExpired:
         return {"error": f"nothing within {TIMEOUT} s"}, TIMEOUT
@@ -107,8 +99,8 @@ def chosen(world: Any, env: Any, seen: Any, solution: Any, samples: int) -> Any:
     key, costs, space = as_key(world.sampling.get("key")), solution.problem.costs, env.action_space
     if solution.method.per_action:
         return solution.policy(seed=0)(np.asarray(part_of(seen, key))[None])[0]
-    several = isinstance(space, Discrete)
-    actions = range(int(space.n)) if several else [space.sample() for _ in range(9)]
+    count = int(space.n) if isinstance(space, Discrete) else 0
+    actions = range(count) if count else [space.sample() for _ in range(9)]
     values = np.zeros((len(actions), samples))
     for k, sample in np.ndindex(values.shape):
         other = copy.deepcopy(env)

@@ -73,8 +73,8 @@ class World(abc.ABC):
     def truth(
         self, observations: np.ndarray, terminal: np.ndarray, lam: float, costs: Costs | None = None
     ) -> dict[str, Any]:
-        """Returns the exact vectors over the observations of data with some terminal states, for the
-        costs that the rewards of an environment were judged to be."""
+        """Returns the exact vectors over the observations of data with some terminal states, and
+        with the costs that an environment's rewards were judged to be."""
         from drogo.exact import solve
 
         mdp = self.known_mdp
