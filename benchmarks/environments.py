@@ -3,7 +3,7 @@ environment.
 
     uv run benchmarks/environments.py --only Taxi-v4 environments:Dict-v0 --write
 
-Where a map has no action values, every action is tried on a copy of the environment with other
+Every action is tried on a copy of the environment with other
 random numbers, and the best is taken. Success is a positive last reward, or an end if all are good.
 """
 
@@ -15,8 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -48,7 +46,7 @@ class Room(gymnasium.Env):
     def __init__(self, view: str) -> None:
         self.view, self.action_space = view, Discrete(4)
         self.observation_space = {
-            "dict": Dict({"row": Discrete(7), "column": Discrete(7)}),
+            "dict": Dict({"row": Discrete(7), "at": Discrete(7)}),
             "tuple": Tuple((Discrete(7), Discrete(7))),
             "frames": Box(0, 255, (84, 84, 4), np.uint8),
         }[view]
@@ -65,10 +63,11 @@ class Room(gymnasium.Env):
         return self.seen(), float(over), over, False, {}
 
     def seen(self) -> Any:
-        (row, column), frames = self.place, np.zeros((84, 84, 4), np.uint8)
-        frames[12 * row : 12 * row + 12, 12 * column : 12 * column + 12] = 255
-        named = {"row": row, "column": column}
-        return {"dict": named, "tuple": self.place, "frames": frames}[self.view]
+        (row, column), seen = self.place, np.zeros((84, 84, 4), np.uint8)
+        seen[12 * row : 12 * row + 12, 12 * column : 12 * column + 12] = 255
+        return {"dict": {"row": row, "at": column}, "tuple": self.place, "frames": frames}[
+            self.view
+        ]
 
 
 for made in OWN:
@@ -81,24 +80,21 @@ for made in OWN:
 
 def learn(name: str, out: str) -> tuple[dict[str, Any], float]:
     """Returns the report of the command, or its error, and the seconds that it took."""
-    began, options = time.perf_counter(), {"cwd": Path(__file__).parent, "timeout": TIMEOUT}
+    began, options = time.perf_counter(), {"cwd": sys.path[0], "timeout": TIMEOUT}
     words = [sys.executable, "-m", "drogo", "learn", name, "--json", "--out", out]
     try:
         done = subprocess.run(words, capture_output=True, text=True, **options)  # noqa: PLW1510
-        return json.loads(done.stdout), time.perf_counter() - began
+        report = done.stdout or json.dumps({"error": f"no report: {done.stderr.strip()}"})
+        return json.loads(report), time.perf_counter() - began
     except subprocess.TimeoutExpired:
         return {"error": f"nothing within {TIMEOUT} s"}, TIMEOUT
-    except json.JSONDecodeError:
-        return {"error": f"no report: {done.stderr.strip()}"}, time.perf_counter() - began
 
 
-def chosen(world: Any, env: Any, seen: Any, solution: Any, samples: int) -> Any:
+def chosen(world: Any, env: Any, solution: Any, samples: int) -> Any:
     """Returns the action of a map in a state, or a random one if there is no map."""
     if solution is None:
         return env.action_space.sample()
     key, costs, space = as_key(world.sampling.get("key")), solution.problem.costs, env.action_space
-    if solution.method.per_action:
-        return solution.policy(seed=0)(np.asarray(part_of(seen, key))[None])[0]
     count = int(space.n) if isinstance(space, Discrete) else 0
     actions = range(count) if count else [space.sample() for _ in range(9)]
     values = np.zeros((len(actions), samples))
@@ -113,7 +109,7 @@ def chosen(world: Any, env: Any, seen: Any, solution: Any, samples: int) -> Any:
     return actions[int(np.logaddexp.reduce(values, axis=1).argmax())]
 
 
-def episodes(name: str, solution: Any) -> Iterator[tuple[float, float, bool]]:
+def episodes(name: str, solution: Any) -> Any:
     """Yields the return, the last reward and the termination of each episode."""
     world, samples, state = resolve(name), SAMPLES if name.startswith(BY_CHANCE) else 1, 0
     if known := hasattr(world.env, "moves"):  # a MiniGridWorld: the real one has all actions
@@ -122,14 +118,14 @@ def episodes(name: str, solution: Any) -> Iterator[tuple[float, float, bool]]:
     env = gymnasium.make(name) if known else world.make(limited=True)
     for episode in range(1 if known and solution else EPISODES):
         env.action_space.seed(episode)
-        seen, total, steps, over, cut = env.reset(seed=0 if known else episode)[0], 0.0, 0, 0, 0
+        total, steps, over, cut, _ = 0.0, 0, 0, 0, env.reset(seed=0 if known else episode)
         while not (over or cut or steps >= MOST_STEPS):
             if known and solution:
                 one = v[after[state]].argmax()
                 state, action = after[state, one], ACTIONS.index(world.env.actions[one])
             else:
-                action = chosen(world, env, seen, solution, samples)
-            seen, reward, over, cut, _ = env.step(action)
+                action = chosen(world, env, solution, samples)
+            _, reward, over, cut, _ = env.step(action)
             total, steps = total + float(reward), steps + 1
         yield total, float(reward), over
 
