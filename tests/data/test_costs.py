@@ -20,6 +20,7 @@ from drogo.data.empirical import chance, previous
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.mdp import Costs
 from drogo.mdp.costs import judge
+from drogo.problems.worse_ends import suitable_lam
 from raising import raises
 from small_data import table_of
 
@@ -45,6 +46,9 @@ def judged(steps, ends, given=None, times=None, **options):
         ([0, 0], [0.5, -1], {"step": 1, "best": 0.5, "worth": 200}),
         ([-0.2, 0.4, -0.4, 0.0], [-100, 100],
          {"step": 0.15, "charge": 1, "last": 0.25, "best": 100, "worth": 1}),  # LunarLander
+        # A rare charge of 50 is no cost of 12.5 a step: 100 of 0.02 are as bad as the worst end.
+        ([0, 0, 0, -50], [1, -1],
+         {"step": 0.02, "charge": 1, "last": 0.02, "best": 1, "worth": 1}),
     ],
 )  # fmt: skip
 def test_rewards_are_judged(steps, ends, expected):
@@ -69,6 +73,44 @@ def test_step_costs_that_replace_rewards_leave_ends_to_the_rewards():
     values = falling.of_steps(np.zeros(4), True, np.array([0.9, 0.5, 0.7, 0.0]))[1]
     assert values == pytest.approx([0, 0, 0, -100])
     assert judged([0] * 4, [1.0, 0.5, 0.7], times=[0] * 4 + [10, 50, 10]).costs.best == 1.0
+
+
+def test_shaping_rewards_pay_for_the_way_and_not_for_going_on():
+    """Steps towards a goal earn 1, and later ones nothing on average: 4 of 8 are within 3 steps."""
+    steps, times = [1, 1, 1, 1, 1, -1, 1, -1], [0, 1, 2, 3, 9, 9, 9, 9]
+    costs = judged(steps, [1, -9], times=[*times, 9, 9]).costs
+    assert (costs.charge, costs.best, costs.worth) == (1.0, 1.0, 1.0)
+    assert costs.step == pytest.approx(0.1)  # the range of ends, 10, over 100 steps
+    with raises(DataError, "terminated"):
+        judged([1] * 8, [1, -9], times=[*times, 9, 9])
+
+
+@pytest.mark.parametrize("cost", [1e-6, 0.1, 1000.0])
+def test_a_map_that_leads_into_a_worse_end_says_so(cost):
+    """From 0, a bad end that is 5 steps worse is one step away, and the good one three."""
+    state, after = [0, 0, 1, 1, 2, 2], [3, 1, 0, 2, 1, 4]
+    over, action = np.array(after) > 2, [0, 1] * 3
+    charges = {"terminal_reward": [-5 * cost, 0, 0, 0, 0, 0], "action": action, "n_actions": 2}
+    data = table_of(state, after, -cost, over, **charges)
+
+    def ahead(lam):
+        return solve(data, Column(lam)).v[0, 1] > -5 * cost / lam
+
+    lam = suitable_lam(data.edges, 100 * cost)
+    assert ahead(lam)
+    assert not ahead(2 * lam)
+    assert np.log2(100 * cost / lam) in range(1, 10)
+    for solution in (
+        solve(data, Column(2 * lam)),
+        fit(data, Column(2 * lam), Regression(updates=5)),
+    ):
+        (note,) = [note for note in solution.notes if "worse" in note]
+        assert note.startswith("From 1 state,")
+        assert f"lam = {lam:g}" in note.split(". ")[1]
+    assert not any("worse" in note for note in solve(data, Column(lam)).notes)
+    lucky = table_of([*state, 0], [*after, 4], -cost, [*over, True], terminal_reward=0.0,
+                     action=[*action, 0], n_actions=2)  # fmt: skip
+    assert suitable_lam(lucky.edges, 100 * cost) == 100 * cost  # by chance: ways are not known
 
 
 @pytest.mark.parametrize(

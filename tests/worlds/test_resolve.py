@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 
 import needs
+from drogo import collect
 from drogo.errors import ArgumentError, MDPError
 from drogo.exact import log_column
+from drogo.mdp import Costs
 from drogo.worlds.grid import COLOURS
+from drogo.worlds.minigrid import NotSearchable
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
 from raising import raises, refused
 
@@ -51,6 +54,10 @@ def test_environments_of_gymnasium_and_their_keys():
     assert one.sampling["key"] == same.sampling["key"] == "a+b"
     assert two.sampling["key"] == ("a", "b")
     assert resolve("CartPole-v1", key=()).sampling["key"] is None
+    lake = resolve("FrozenLake-v1", terminal_reward=-3.0)
+    assert set(collect(lake.env, 50, seed=0, **lake.sampling).terminal_rewards) == {-3.0}
+    assert lake.known_mdp is None  # it has the lake's own ends
+    refused(ArgumentError, "terminal_reward", resolve, "grid-task", terminal_reward=-3.0)
 
 
 TRAP = "goal L: -6\n\n########\n#S.L..G#\n########"
@@ -85,6 +92,16 @@ def test_minigrid():
     assert few.make().actions == ("forward", "left")
     assert world.known_mdp is world.mdp
     refused(ArgumentError, "name", resolve, "MiniGrid-Emty-5x5-v0")
+    # Balls that move at random begin each episode in the same places, and go on in other ones.
+    moving = resolve("MiniGrid-Dynamic-Obstacles-5x5-v0", layout=1)
+    firsts, seconds = set(), set()
+    for _ in range(20):
+        firsts.add(moving.env.reset()[0].tobytes())
+        seconds.add(moving.env.step(0)[0].tobytes())
+    assert len(firsts) == 1 < len(seconds)
+    assert (moving.known_mdp, moving.scenes, moving.sampling["start"]) == (None, (), "reset")
+    options = {"actions": ("forward",)}
+    refused(NotSearchable, "env", resolve, "MiniGrid-Dynamic-Obstacles-5x5-v0", **options)
 
 
 def test_an_environment_of_another_module(tmp_path, monkeypatch):
@@ -146,3 +163,10 @@ def test_an_agent_is_trained_with_a_time_limit(name, longest):
     env.reset(seed=0)
     flags = [env.step(int(name != "CliffWalking-v1"))[2:4] for _ in range(longest)]
     assert flags == [(False, False)] * (longest - 1) + [(False, True)]
+
+
+def test_the_truth_has_the_costs_of_the_data():
+    """A hole of the lake is as bad as the longest episode that was seen, of any length."""
+    lake, states = resolve("FrozenLake-v1"), np.array([5, 15])
+    truth = lake.truth(states, states, 20.0, Costs(step=1.0, best=1.0, worth=60.0))
+    assert truth["column"] == pytest.approx([-3.0, 0.0])

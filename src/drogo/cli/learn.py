@@ -51,7 +51,9 @@ class Learn:
     """drogo: the paper's objective, with settings that suit the data. regression: solve the data
     exactly and fit the network to the solution, where states repeat. paper: exactly the paper's
     settings. The others are the paper's alternatives."""
-    lam: float = 20.0
+    lam: Annotated[
+        float | None, output.hint("(default: 20; less where the map would lead into a worse end)")
+    ] = None
     """Temperature lambda. A smaller value makes the map more sensitive to rewards."""
     network: Annotated[
         Literal["mlp", "cnn", "table"] | None,
@@ -74,6 +76,7 @@ class Learn:
     data_seed: int = 0
     """Seed of the transitions."""
     reward: output.Reward = None
+    terminal_reward: output.TerminalReward = None
     key: output.Key = ()
     layout: output.Layout = None
     actions: output.Actions = ()
@@ -90,7 +93,7 @@ class Learn:
         from drogo.worlds.resolve import resolve
 
         console = output.terminal(quiet=self.json)
-        names = ("observation", "reward", "key", "layout", "actions", "tile")
+        names = ("observation", "reward", "terminal_reward", "key", "layout", "actions", "tile")
         world = resolve(self.env, **{name: getattr(self, name) for name in names})
         result, train = prepare(self, world, console)
         if (result.path / CHECKPOINT).exists() and not self.overwrite:
@@ -102,8 +105,8 @@ def prepare(
     options: Learn, world: World, console: Console
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
-    named = options.problem.replace("column", "")
-    parts = [world.name, world.view, named, options.method, f"lam{options.lam:g}"]
+    lam = "lam-auto" if options.lam is None else f"lam{options.lam:g}"
+    parts = [world.name, world.view, options.method, lam]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
@@ -114,13 +117,14 @@ def _train(
 ) -> dict[str, Any]:
     from drogo.cli import pictures
     from drogo.files import check_memory
+    from drogo.problems.worse_ends import suitable_lam
 
     checkpoint = result.path / CHECKPOINT
     if options.certify is not None:
         check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
-    problem = getattr(drogo, options.problem.capitalize())(lam=options.lam)
+    problem = drogo.Column() if options.lam is None else drogo.Column(lam=options.lam)
     values, method, network = _settings(options)  # a bad value is an error before any work
     loggers = []
     if options.log == "tensorboard":
@@ -128,8 +132,11 @@ def _train(
     elif options.log == "wandb":
         loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
-    ends = options.problem != "continuing"
-    truth = world.truth(data.observations, data.terminal_states, options.lam) if ends else {}
+    seen = problem.weighed(data, by_action=True)
+    if options.lam is None and data.repeats:
+        problem = replace(problem, lam=suitable_lam(seen.data.edges, float(problem.lam)))
+    states = data.observations, data.terminal_states
+    truth = world.truth(*states, float(problem.lam), seen.costs)
     parts = _parts(values, data, problem, method, network)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
@@ -146,11 +153,7 @@ def _train(
             raise
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
-        space = world.env.observation_space
-        if not space.shape and not options.key and data.observations.ndim == 2:
-            size = data.observations.shape[1]
-            report["warnings"].append(f"{space} is joined to {counted(size, 'number')}.")
-        title = f"{report['method']}, {report['network']}, lambda = {options.lam:g}"
+        title = f"{report['method']}, {report['network']}, lambda = {problem.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
         starts = 0 if data.repeats or not ends else CERTIFIED
         starts = starts if options.certify is None else options.certify
@@ -240,6 +243,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
     return {
         "env": options.env,
         "method": solution.method.name,
+        "lam": solution.problem.lam,
         "network": type(solution.network).__name__,
         "settings": {name: as_json(getattr(solution, name)) for name in parts},
         "updates": solution.updates,
@@ -343,5 +347,5 @@ def _table(report: dict[str, Any]) -> dict[str, Any]:
     lines = [f"{', '.join(cosines)}: cosine with each exact vector; 1 is best"] if cosines else []
     lines += [f"{title}: {text}" for title, text in DEFINITIONS.items() if title in rows[0]]
     lines += [] if cosines else ["No exact vector is known."]
-    title = "{env}: {method}, {network}, {updates} updates".format(**report)
+    title = "{env}: {method}, {network}, lambda = {lam:g}, {updates} updates".format(**report)
     return output.table(title, "\n".join(lines), rows, left=("status", "by rollouts"))

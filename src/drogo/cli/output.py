@@ -64,9 +64,11 @@ def hint(text: str = "", help: str | None = None, metavar: str | None = None) ->
 
 
 Flag = Annotated[bool, hint()]
-REWARD = ("Reward of every step in place of a Gymnasium environment's, for example -1. Terminal "
-          "states then have the value 0.")  # fmt: skip
+REWARD = ("Reward of every step in place of a Gymnasium environment's, for example -1. Its own "
+          "rewards still say which ends are good.")  # fmt: skip
 Reward = Annotated[float | None, hint("(default: that of the environment)", REWARD)]
+TERMINAL = "Value of every terminal state of a Gymnasium environment, in units of reward."
+TerminalReward = Annotated[float | None, hint("(default: by the last rewards)", TERMINAL)]
 KEY = "Parts of a Dict observation to use. Several parts are joined, in this order."
 Key = Annotated[tuple[str, ...], hint("", KEY, "NAME ...")]
 Layout = Annotated[int | None, hint("(default: 0)", "Seed of a MiniGrid environment's grid.")]

@@ -14,6 +14,8 @@ from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_numb
 Rewards = Float[np.ndarray, " n"]
 LEAST_HORIZON = 100
 """The smallest number of steps that the best end is worth more than one that pays nothing."""
+LASTING = 0.75
+"""The share of their mean that steps late in an episode earn if going on pays."""
 FALLS = -0.999
 """The correlation of the last reward with the length of the episode that time alone explains."""
 
@@ -106,7 +108,8 @@ def judge(
     if not replaced and (reward < 0).all():
         return Judged(None, _all_cost(reward, terminated))
     steps, ordinary, ends = reward[~terminated], outcome[~terminated], outcome[terminated]
-    said, costs = _of_steps(steps)
+    longest = max(horizon, int(time.max(initial=0)) + 1, LEAST_HORIZON)
+    said, costs = _of_steps(steps, float(np.ptp(ends) if ends.size else 0.0) / longest)
     if replaced and steps.size and costs["charge"] and np.ptp(steps) == 0:
         said, costs = f"A step costs {-steps[0]:g}.", {"step": float(-steps[0]), "charge": 0.0}
     usual = costs["step"] + costs["charge"] * float(
@@ -117,14 +120,13 @@ def judge(
         costs["last"] = float(np.median(each))
     if not (ends.size and judge_ends):
         return Judged(Costs(**costs), (said,))
-    _check_good(ordinary, ends)
+    _check_good(ordinary, time[~terminated], ends)
     free, best = not (ordinary < 0).any(), float(ends.max())
     paying, at = ends > 0, time[terminated]
     if free and _falls(ends[paying], at[paying]):  # what varies is the time, not the end
         best = float(ends[paying].min())
     costs["best"] = best
     if free:
-        longest = max(horizon, int(time.max()) + 1, LEAST_HORIZON)
         costs["worth"] = longest * usual / (best if best > 0 else np.abs(ends).max() or 1.0)
     elif replaced:
         costs["worth"] = usual / float(np.maximum(-ordinary, 0.0).mean())
@@ -143,8 +145,10 @@ def judge(
     return Judged(made, (said, *(_unknown(replaced) if unknown else ())), sure=not unknown)
 
 
-def _of_steps(steps: Rewards) -> tuple[str, dict[str, float]]:
-    """Returns what the rewards of steps that end nothing cost, with a sentence that says so."""
+def _of_steps(steps: Rewards, most: float) -> tuple[str, dict[str, float]]:
+    """Returns what the rewards of steps that end nothing cost, with a sentence that says so. Where
+    some are free, `most` is the largest cost of each, so that the longest way to the best end costs
+    no more than the worst end; 0 if all ends are equal."""
     if steps.size and (steps < 0).all():
         return "A step costs what its reward says.", {"step": 0.0, "charge": 1.0}
     if not (steps < 0).any():
@@ -152,11 +156,9 @@ def _of_steps(steps: Rewards) -> tuple[str, dict[str, float]]:
         said = f"A step costs 1, because no reward of a step is negative{rest}."
         return said, {"step": 1.0, "charge": 0.0}
     mean = float(np.maximum(-steps, 0.0).mean())
-    said = (
-        f"A step costs {mean:.3g}, the mean charge, besides what a negative reward says. Rewards "
-    )
-    said += "that are not negative are left out."
-    return said, {"step": mean, "charge": 1.0}
+    step = min(mean, most or mean)
+    said = f"A step costs {step:.3g} besides what a negative reward says. Rewards that are not "
+    return f"{said}negative are left out.", {"step": step, "charge": 1.0}
 
 
 def _falls(pays: Rewards, time: Int[np.ndarray, " n"]) -> bool:
@@ -177,10 +179,12 @@ def _all_cost(reward: Rewards, terminated: np.ndarray) -> tuple[str, ...]:
     return ()
 
 
-def _check_good(ordinary: np.ndarray, ends: np.ndarray) -> None:
-    """Raises an error if an environment punishes all ends that were seen, or if going on pays."""
+def _check_good(ordinary: np.ndarray, time: np.ndarray, ends: np.ndarray) -> None:
+    """Raises an error if an environment punishes all ends that were seen, or if going on pays: late
+    steps too, unlike those of a shaping reward, which pays for the way to a goal alone."""
     lowest = ordinary.min(initial=0.0)
     pays = ordinary.size and ordinary.mean() > 0 and ends.max() <= ordinary.max()
+    pays = pays and ordinary[time >= np.median(time)].mean() > LASTING * ordinary.mean()
     if not (ends.max() < lowest or pays):
         return
     why = f"their last rewards are at most {ends.max():g}, and those of other steps at least "
@@ -188,11 +192,13 @@ def _check_good(ordinary: np.ndarray, ends: np.ndarray) -> None:
     if pays:
         why = f"steps earn {ordinary.mean():g} on average, and the last ones no more"
     problem = f"none of the {ends.size} ends that were seen is one to reach: {why}."
-    remedy = "Collect until a good one is seen. Where the task is to go on, use the problem "
-    remedy += "Continuing with NeverEnding(env, at_end=0). If these are goals after all, give "
-    remedy += "terminal_reward=0."
-    command = "If the task is to go on, use drogo.NeverEnding and the problem drogo.Continuing in "
-    command += "Python; if there are good ends, collect more: --transitions=1000000."
+    remedy = "Collect until a good one is seen. "
+    command = "Collect more transitions, for example --transitions=1000000. "
+    if pays:
+        remedy = "If the task is to go on, use the problem Continuing with NeverEnding(env, "
+        remedy, command = f"{remedy}at_end=0). ", f"{remedy}at_end=0) in Python. "
+    remedy += "If these are goals after all, give reward=-1 and terminal_reward=0."
+    command += "If these are goals after all, use --reward=-1 --terminal-reward=0."
     raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 
@@ -202,8 +208,9 @@ def _unknown(replaced: bool) -> tuple[str, ...]:
         "No reward that was seen is positive, so nothing says whether the ends that were seen "
     )
     problem += "are goals or failures."
-    remedy = "If they are goals, give terminal_reward=0; if not, collect until a good one is seen."
+    given = "terminal_reward=0" if replaced else "reward=-1"
+    remedy = f"If they are goals, give {given}; if not, collect until a good one is seen."
     if not replaced:
-        command = "Use --terminal-reward=0 if they are goals, or more --transitions."
+        command = "Use --reward=-1 if they are goals, or more --transitions."
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="reward")
     return (f"{problem} They are taken for goals. {remedy}",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
@@ -200,7 +201,8 @@ def _breadth_first(
 def _check_same(key: Hashable, before: Row, now: Row) -> None:
     for action, (old, new) in enumerate(zip(before, now, strict=True)):
         if old != new:
-            problem = f"state {key!r} was reached in two ways, and action number {action} then led "
-            problem += f"to {old[0][1:]} (next state, reward, terminated) and to {new[0][1:]}."
+            state, one, two = map(reprlib.repr, (key, old[0][1:], new[0][1:]))  # may be pictures
+            problem = f"state {state} was reached in two ways, and action number {action} then led "
+            problem += f"to {one} (next state, reward, terminated) and to {two}."
             remedy = "If the environment is not stochastic, give state=, a key of its state."
             raise MDPError(problem, remedy=remedy, argument="env")

@@ -29,6 +29,7 @@ from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, network_graph, single_value, value_function
 from drogo.potential import Potential, mean_gap
 from drogo.problems import dead_ends, shared
+from drogo.problems.worse_ends import notes_of
 
 
 class Column(AbstractProblem):
@@ -66,13 +67,21 @@ class Column(AbstractProblem):
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         by_action, always = method.per_action, method.weigh_actions
-        prepared = self.weighed(data, by_action=by_action, always=always)
+        prepared = self._noted(self.weighed(data, by_action=by_action, always=always))
         self._check(prepared.data)
         shared.warn_of_mixed_states(prepared.data)
         if method.anchored:
             lams = self.lam if isinstance(self.lam, list) else [self.lam]
             return dead_ends.closed(prepared, lams)
         return replace(prepared, shown=prepared.data.with_absorbing_terminals(method.delta))  # pyright: ignore
+
+    def _noted(self, prepared: Prepared) -> Prepared:
+        """Adds notes on the ends that the maps lead to, where the exact maps of the data are known
+        and finite."""
+        data, lams = prepared.data, self.lam if isinstance(self.lam, list) else [self.lam]
+        known = data.repeats and data.terminated.any() and (data.reward < 0).all()
+        notes = [note for lam in lams for note in notes_of(data.edges, lam)] if known else []
+        return replace(prepared, notes=(*prepared.notes, *notes))
 
     def of_chance(self, found: Chance) -> str:
         if found.hidden:
@@ -136,7 +145,7 @@ class Column(AbstractProblem):
 
     def solve(self, source: Any) -> Solution:
         if isinstance(source, Transitions):
-            prepared = self.weighed(source)
+            prepared = self._noted(self.weighed(source))
             data = prepared.data
             self._check(data)
             v = self.exact_of_data(data)

@@ -3,6 +3,7 @@ keep their identity when a state is restored: some environments ask for *this* b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,15 @@ NON_TERMINAL, GOAL, FAILURE = 0, 1, 2
 """Kinds of states. MiniGrid rewards reaching a goal, but not a failure such as lava."""
 
 
+class NotSearchable(ArgumentError):
+    """An environment whose states cannot be found by trying every action once."""
+
+    def __init__(self, problem: str) -> None:
+        remedy = "Collect from the environment itself, as MiniGrid's RGBImgObsWrapper shows it."
+        command = "Use drogo learn, which needs no search."
+        super().__init__(problem, remedy=remedy, command_remedy=command, argument="env")
+
+
 class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     """A MiniGrid environment whose reward is a function of the state, not of the time, and whose
     observations show the whole grid.
@@ -43,8 +53,8 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         observation: `"rgb"` for a picture of the whole grid, or `"symbolic"` for planes of zeros
             and 255s for each kind of object, state of a door, and direction of the agent.
         tile: Pixels per cell, for `"rgb"`.
-        actions: Names from `ACTIONS`. By default those of `TRIED` that ever change anything,
-            and `"drop"` where no terminal state is within reach without it.
+        actions: Names from `ACTIONS`. By default those of `TRIED` that ever change anything, with
+            `"drop"` and `"done"` only where no goal is within reach without them.
         step_limit: Replaces MiniGrid's own step limit.
         **costs: `step`, by default -1: the reward of leaving a state, negative. `lava`, by default
             -200: the terminal value of terminal states that MiniGrid does not reward; a goal has 0.
@@ -83,7 +93,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         # An object that is carried is drawn in the corner where nothing else shows it.
         seen: Any = {(place, towards, things) for place, towards, _, things in graph.names}  # pyright: ignore
         self._shows_carried = len(seen) < len(graph.names)
-        self.n_states = len(graph.names)
+        self.n_states, self._named = len(graph.names), Counter(graph.names)
         if observation == "rgb":
             shape = (self.n_states, inner.height * tile, inner.width * tile, 3)
             check_table(f"the pictures with tile={tile}", shape, "Use fewer pixels per cell.")
@@ -116,23 +126,21 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         self.env.reset(seed=self.layout)
         if hasattr(self.unwrapped, "instrs"):
             problem = f"Missions of {self.env} (BabyAI) keep a memory that the grid does not show."
-            remedy = "Use drogo.collect on the environment itself."
-            raise ArgumentTypeError(problem, remedy=remedy, argument="env")
-        names = tuple(actions or TRIED)
-        graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
-        if actions is None and (graph.kind == NON_TERMINAL).all():
-            names = ACTIONS[:6]
+            raise NotSearchable(problem)
+        for names in (tuple(actions),) if actions else (TRIED, ACTIONS[:6], ACTIONS):
             graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
+            if (graph.kind == GOAL).any():
+                break
+        else:
+            problem = f"Layout {self.layout} of {_title(self)} has no goal within reach of the "
+            problem += f"actions {', '.join(actions or ACTIONS)}."
+            remedy = "Try another layout, or other actions: by default, all are tried."
+            command = "Give another --layout, or other --actions: by default, all are tried."
+            raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="actions")
         if actions is None:
             useful = (graph.next_state != np.arange(len(graph.names))[:, None]).any(axis=0)
             names = tuple(name for name, keep in zip(names, useful, strict=True) if keep)
             graph.next_state = graph.next_state[:, useful]
-        if (graph.kind == NON_TERMINAL).all():
-            problem = f"Layout {self.layout} of {_title(self)} has no terminal state within reach "
-            problem += f"of the actions {', '.join(names)}."
-            remedy = "Try another layout, or leave out actions=."
-            command = "Give another --layout, or leave out --actions."
-            raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="actions")
         return graph, names
 
     @cached_property
@@ -146,7 +154,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
 
     @cached_property
     def _table(self) -> np.ndarray:
-        table = np.stack([self._draw(state) for state in range(self.n_states)])
+        table = np.stack([self._marked(state) for state in range(self.n_states)])
         self.snapshots[self.state].restore(self.unwrapped)
         states: dict[bytes, int] = {}
         for state, picture in enumerate(table):
@@ -154,9 +162,6 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             if twin == state:
                 continue
             argument, remedy = "tile", f"Use tile={2 * self.tile}, or observation='symbolic'."
-            if self.kind[state] != self.kind[twin]:
-                remedy = "Leave out the action that ends an episode without changing the grid."
-                argument = "actions"
             first, second = self.moves.states[twin], self.moves.states[state]
             problem = f"States {first} and {second} look the same."
             raise ArgumentError(problem, remedy=remedy, argument=argument)
@@ -168,9 +173,17 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
 
     def _observation(self) -> np.ndarray:
         if "_table" not in vars(self):
-            return self._draw(self.state)
+            return self._marked(self.state)
         self.snapshots[self.state].restore(self.unwrapped)
         return self._table[self.state].copy()
+
+    def _marked(self, state: int) -> np.ndarray:
+        """Returns the observation of a state. If an episode ended there and the grid does not show
+        it, that is a negative after a goal, and darker after a failure."""
+        picture = self._draw(state)
+        if self.kind[state] == NON_TERMINAL or self._named[self.moves.states[state]] == 1:
+            return picture
+        return 255 - picture if self.kind[state] == GOAL else picture // 2
 
     def _draw(self, state: int) -> np.ndarray:
         """Puts the environment into a state and returns its observation."""
@@ -191,6 +204,34 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             inner.grid.render_tile(inner.grid.get(column, row), inner.agent_dir, False, size)
         )
         return picture
+
+
+class WholeGrid(gymnasium.ObservationWrapper, RecordConstructorArgs):
+    """A MiniGrid environment with one layout, whose observations are the planes of `MiniGridWorld`
+    as a vector: for environments that are not searchable."""
+
+    def __init__(self, env: str, layout: int = 0) -> None:
+        RecordConstructorArgs.__init__(self, layout=layout)
+        super().__init__(_make(env))
+        self.layout, inner = layout, self.unwrapped
+        inner.gen_obs = lambda: None  # pyright: ignore  # the partial view takes long to draw
+        self.env.reset(seed=layout)
+        self.observation_space = gymnasium.spaces.Box(
+            0, 255, self.observation(None).shape, np.uint8
+        )
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, Any]:
+        rng = self.unwrapped.np_random if seed is None else np.random.default_rng(seed)
+        _, info = self.env.reset(seed=self.layout, options=options)
+        self.unwrapped.np_random = rng  # what moves at random does so in its own way each time
+        return self.observation(None), info
+
+    def observation(self, observation: Any) -> np.ndarray:
+        inner: Any = self.unwrapped
+        corner, inner.grid.grid[0] = inner.grid.grid[0], inner.carrying  # shows what is carried
+        planes = _planes(inner).ravel()
+        inner.grid.grid[0] = corner
+        return planes
 
 
 def _planes(env: Any) -> UInt8[np.ndarray, "height width channels"]:
@@ -273,9 +314,7 @@ def explore(env: Any, actions: Sequence[int]) -> StateGraph:
             key = (name_of(env), kind)
             if key not in index:
                 if len(snapshots) >= MAX_STATES:
-                    problem = f"{_title(env)} has more than {MAX_STATES} states."
-                    remedy = "Use fewer actions, or learn without an exact solution."
-                    raise ArgumentError(problem, remedy=remedy, argument="actions")
+                    raise NotSearchable(f"{_title(env)} has more than {MAX_STATES} states.")
                 index[key] = len(snapshots)
                 snapshots.append(Snapshot(env))
                 keys.append(key)
@@ -295,8 +334,7 @@ def _step(env: Any, action: int) -> int:
         del env.gen_obs
     if env.np_random.bit_generator.state != before:
         problem = f"{_title(env)} moves at random: trying actions once does not find its states."
-        remedy = "Collect from MiniGrid's RGBImgObsWrapper: start='reset', key='image', reward=-1."
-        raise ArgumentError(problem, remedy=remedy, argument="env")
+        raise NotSearchable(problem)
     if not terminated:
         return NON_TERMINAL
     return GOAL if reward > 0 else FAILURE

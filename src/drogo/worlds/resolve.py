@@ -26,6 +26,7 @@ from drogo.worlds.wrappers import numbered_actions
 
 if TYPE_CHECKING:
     from drogo.mdp import MDP
+    from drogo.mdp.costs import Costs
     from drogo.worlds.control import Plane
     from drogo.worlds.grid import GridWorld
     from drogo.worlds.scenes import Scene
@@ -36,6 +37,7 @@ HALVINGS = 8
 APPLIES_TO = {
     "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
     "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
+    "terminal_reward": "Gymnasium environments; a map has 'goal L: -50' in its header",
     "key": "Gymnasium environments with Dict observations",
     "layout": "MiniGrid environments, whose grid it seeds",
     "actions": "MiniGrid environments, whose actions it chooses",
@@ -71,8 +73,11 @@ class World(abc.ABC):
         """Returns the exact solution of a world of two continuous coordinates."""
         return None
 
-    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
-        """Returns the exact vectors over the observations of data with some terminal states."""
+    def truth(
+        self, observations: np.ndarray, terminal: np.ndarray, lam: float, costs: Costs | None = None
+    ) -> dict[str, Any]:
+        """Returns the exact vectors over the observations of data with some terminal states, and
+        with the costs that an environment's rewards were judged to be."""
         from drogo.exact import solve
 
         mdp = self.known_mdp
@@ -189,6 +194,20 @@ class MiniGrid(World):
 
         return MiniGridWorld(self.spec.id, **self.arguments)
 
+    def unless_not_searchable(self, reward: float | None) -> World:
+        """Returns this world, or its environment alone if the states cannot be searched for."""
+        from drogo.worlds.minigrid import NotSearchable, WholeGrid
+
+        try:
+            _ = self.env
+            return self
+        except NotSearchable:
+            if self.arguments["tile"] != 3 or "actions" in self.arguments:
+                raise  # the environment alone has no such options
+        kwargs = {"env": self.spec.id, "layout": self.arguments["layout"]}
+        spec = EnvSpec(f"drogo/{self.spec.id}", WholeGrid, kwargs=kwargs, disable_env_checker=True)
+        return Environment(self.name, "symbolic", self.digest, spec, reward, None)
+
 
 @dataclass(frozen=True, eq=False)
 class Environment(World):
@@ -198,6 +217,8 @@ class Environment(World):
     reward: float | None  # Cost of every step in place of the environment's own reward.
     key: str | tuple[str, ...] | None
     """The part of a `Dict` observation to use, or several, which are joined."""
+    terminal_reward: float | None = None  # The value of every terminal state.
+    costs: Costs | None = None  # Those of the MDP, in place of what its table alone says.
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -205,17 +226,19 @@ class Environment(World):
 
         start = STARTS.get(self.spec.id, "reset")
         reward = STEP_COSTS.get(self.spec.id) if self.reward is None else self.reward
-        return {"start": start, "reward": reward, "key": self.key}
+        value = {} if self.terminal_reward is None else {"terminal_reward": self.terminal_reward}
+        return {"start": start, "reward": reward, "key": self.key, **value}
 
     @cached_property
     def mdp(self) -> MDP:
         from drogo.mdp import MDP
 
-        return MDP.from_gymnasium(self.env, reward=self.sampling["reward"])
+        return MDP.from_gymnasium(self.env, reward=self.costs or self.sampling["reward"])
 
     @property
     def known_mdp(self) -> MDP | None:
         has_table = isinstance(getattr(self.env.unwrapped, "P", None), Mapping)
+        has_table &= self.terminal_reward is None  # the MDP has the environment's own ends
         if has_table and isinstance(self.env.observation_space, gymnasium.spaces.Discrete):
             with contextlib.suppress(MDPError):
                 return self.mdp
@@ -226,7 +249,11 @@ class Environment(World):
 
         return plane(self.spec.id, lam, self.reward)
 
-    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
+    def truth(
+        self, observations: np.ndarray, terminal: np.ndarray, lam: float, costs: Costs | None = None
+    ) -> dict[str, Any]:
+        if costs is not None:
+            return dataclasses.replace(self, costs=costs).truth(observations, terminal, lam)
         plane, mdp = self.plane(lam), self.known_mdp
         if plane is not None:
             vector = plane.v(observations.astype(float))
@@ -253,6 +280,7 @@ def resolve(
     *,
     observation: str | None = None,
     reward: float | None = None,
+    terminal_reward: float | None = None,
     key: str | Sequence[str] | None = None,
     layout: int | None = None,
     actions: Sequence[str] = (),
@@ -261,7 +289,7 @@ def resolve(
     """Returns the world of a name: a shipped world, a map file, a Gymnasium or MiniGrid id, or
     "module:Id-v0", whose module is imported first. `APPLIES_TO` says what each option is for."""
     keys = (key,) if isinstance(key, str) else tuple(key or ())
-    options = (observation, reward, keys, layout, tuple(actions), tile)
+    options = (observation, reward, terminal_reward, keys, layout, tuple(actions), tile)
     given = dict(zip(APPLIES_TO, options, strict=True))
     is_map = name in shipped.names() or Path(name).is_file()
     spec = None if is_map else _find_spec(name)
@@ -273,7 +301,7 @@ def resolve(
         title, text = shipped.read(kwargs["world"])
         return GridMap(title, view, {"map": text}, kwargs["world"])
     digest = _describe(spec)
-    if spec.id.startswith("MiniGrid-"):
+    if spec.id.startswith(("MiniGrid-", "BabyAI-")):
         seen = "observation" if observation in MINIGRID_VIEWS else ""
         tiles = "" if observation == "symbolic" else "tile"
         _refuse(name, given, "reward", "layout", "actions", seen, tiles)
@@ -282,11 +310,13 @@ def resolve(
         arguments |= {"actions": tuple(actions)} if actions else {}
         arguments |= shipped.MINIGRID_COSTS | ({} if reward is None else {"step": reward})
         digest |= {"arguments": arguments}
-        return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
-    _refuse(name, given, "reward", "key")
+        world = MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
+        return world.unless_not_searchable(reward)
+    _refuse(name, given, "reward", "terminal_reward", "key")
     digest |= {"key": keys} if len(keys) > 1 else {}  # joined, they could be one other key
     chosen = keys if len(keys) > 1 else next(iter(keys), None)
-    return Environment(spec.id.replace("/", "-"), "+".join(keys), digest, spec, reward, chosen)
+    label = spec.id.replace("/", "-"), "+".join(keys), digest, spec
+    return Environment(*label, reward, chosen, terminal_reward)
 
 
 def _refuse(name: str, given: Mapping[str, object], *allowed: str) -> None:
