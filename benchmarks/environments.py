@@ -65,9 +65,8 @@ class Room(gymnasium.Env):
     def seen(self) -> Any:
         (row, column), seen = self.place, np.zeros((84, 84, 4), np.uint8)
         seen[12 * row : 12 * row + 12, 12 * column : 12 * column + 12] = 255
-        return {"dict": {"row": row, "at": column}, "tuple": self.place, "frames": frames}[
-            self.view
-        ]
+        views = {"dict": {"row": row, "at": column}, "tuple": self.place, "frames": seen}
+        return views[self.view]
 
 
 for made in OWN:
@@ -112,13 +111,14 @@ def chosen(world: Any, env: Any, solution: Any, samples: int) -> Any:
 def episodes(name: str, solution: Any) -> Any:
     """Yields the return, the last reward and the termination of each episode."""
     world, samples, state = resolve(name), SAMPLES if name.startswith(BY_CHANCE) else 1, 0
-    if known := hasattr(world.env, "moves"):  # a MiniGridWorld: the real one has all actions
-        after, every = world.env.moves.next_state, world.env.all_observations()
-        v = None if solution is None else solution(every)[0]
+    known, after, v = hasattr(world.env, "moves"), np.zeros(0), np.zeros(0)
+    if known and solution:  # a MiniGridWorld: the real one has all actions
+        after, v = world.env.moves.next_state, solution(world.env.all_observations())[0]
     env = gymnasium.make(name) if known else world.make(limited=True)
     for episode in range(1 if known and solution else EPISODES):
         env.action_space.seed(episode)
         total, steps, over, cut, _ = 0.0, 0, 0, 0, env.reset(seed=0 if known else episode)
+        reward = 0.0
         while not (over or cut or steps >= MOST_STEPS):
             if known and solution:
                 one = v[after[state]].argmax()

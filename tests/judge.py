@@ -96,3 +96,25 @@ def columns(mdp, lam, digits=100):
         Z, states = inverse(matrices(mdp, lam, "zero-row")), range(mdp.n_states)
         least = flint.arb(10) ** (-digits // 2)
         return np.array([[log(Z[s, g], Z[g, g]) for s in states] for g in states])
+
+
+def soft(mdp, lam):
+    """Computes v of `Soft` by policy iteration, from the default policy on."""
+    n, d, arb = mdp.n_states, mdp.default_policy, flint.arb
+    P = [flint.arb_mat(part.toarray().tolist()) for part in mdp.transitions]
+    pi = [[arb(float(share)) for share in row] for row in d]
+    for _ in range(12):  # the number of right digits doubles
+        A = flint.arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
+        b = [arb(float(r)) / arb(lam) for r in mdp.reward]
+        for s in np.flatnonzero(~mdp.terminal).tolist():
+            for a, share in enumerate(pi[s]):
+                b[s] -= share * (share / float(d[s, a])).log()
+                for t in range(n):
+                    A[s, t] = (A[s, t] - share * P[a][s, t]).mid()
+        v = A.solve(flint.arb_mat(n, 1, [x.mid() for x in b]), algorithm="approx")
+        after = [part * v for part in P]
+        for s in np.flatnonzero(~mdp.terminal).tolist():
+            top = max(q[s, 0] for q in after)
+            weight = [float(d[s, a]) * (q[s, 0] - top).exp() for a, q in enumerate(after)]
+            pi[s] = [(w / sum(weight)).mid() for w in weight]
+    return np.array([float(x.mid()) for x in v.entries()])

@@ -28,6 +28,7 @@ from .problems import (
     Column as Column,
     Continuing as Continuing,
     Goals as Goals,
+    Soft as Soft,
     Spectrum as Spectrum,
     load as load,
     solve as solve,

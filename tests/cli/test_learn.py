@@ -154,6 +154,15 @@ def test_every_method(learn_tiny, option):
     assert learn_tiny("--method", option)["method"].lower() == option.replace("-", "")
 
 
+def test_the_risk_neutral_problem(learn_tiny):
+    (seed,) = (report := learn_tiny("--problem", "soft"))["seeds"]
+    assert report["settings"]["problem"]["lam"] == 0.1  # a tenth of a step
+    assert report["settings"]["method"]["action_values"] is True
+    assert drogo.load(learn_tiny.out / report["files"]["solution"]).problem.kind == "soft"
+    assert "difference_column" not in seed
+    assert learn_tiny("--problem", "soft", "--method", "gdo")["kind"] == "ArgumentError"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("env", ["CartPole-v1", "MountainCar-v0"])
 def test_a_continuous_environment_is_checked_by_rollouts(command, tmp_path, monkeypatch, env):
@@ -175,7 +184,8 @@ def test_a_continuous_environment_is_checked_by_rollouts(command, tmp_path, monk
 def test_a_tabular_environment(command, tmp_path):
     """The picture of one shows the truth."""
     few = ("--seeds", 1, "--updates", 300, "--transitions", 5000, "--out", tmp_path, "--json")
-    report = json.loads(command("learn", "FrozenLake-v1", "--reward", -1, *few).out)
+    lake = ("FrozenLake-v1", "--problem", "column", "--reward", -1)
+    report = json.loads(command("learn", *lake, *few).out)
     assert report["seeds"][0]["cosine_column"] > 0.9
     assert [path.name for path in tmp_path.glob("*/*.png")] == ["picture.png"]
     world = resolve("CliffWalking-v1", reward=-1.0)

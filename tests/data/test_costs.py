@@ -41,9 +41,9 @@ def judged(steps, ends, given=None, times=None, **options):
         ([-1, -100], [-1], None),  # CliffWalking
         ([-1, -1], [0], {"charge": 1, "last": 1}),  # Acrobot
         ([-1, -1, -10], [20], {"charge": 1, "last": 1, "best": 20}),  # Taxi
-        ([0, 0], [0, 1], {"step": 1, "best": 1, "worth": 100}),  # FrozenLake
-        ([0, 0], [1, 0, -1], {"step": 1, "best": 1, "worth": 100}),  # Blackjack
-        ([0, 0], [0.5, -1], {"step": 1, "best": 0.5, "worth": 200}),
+        ([0, 0], [0, 1], {"step": 1, "best": 1, "worth": 1000}),  # FrozenLake
+        ([0, 0], [1, 0, -1], {"step": 1, "best": 1, "worth": 1000}),  # Blackjack
+        ([0, 0], [0.5, -1], {"step": 1, "best": 0.5, "worth": 2000}),
         ([-0.2, 0.4, -0.4, 0.0], [-100, 100],
          {"step": 0.15, "charge": 1, "last": 0.25, "best": 100, "worth": 1}),  # LunarLander
         # A rare charge of 50 is no cost of 12.5 a step: 100 of 0.02 are as bad as the worst end.
@@ -61,17 +61,17 @@ def test_rewards_are_judged(steps, ends, expected):
 
 
 def test_step_costs_that_replace_rewards_leave_ends_to_the_rewards():
-    assert judged([0, 0], [0, 1], given=-2.0).costs == Costs(2.0, best=1.0, worth=200.0)
+    assert judged([0, 0], [0, 1], given=-2.0).costs == Costs(2.0, best=1.0, worth=2000.0)
     assert judged([-4, -4], [0, -50], given=-2.0).costs == Costs(2.0, best=0.0, worth=0.5)
     said = judged([0, 0], [0, 0], given=-1.0)
-    assert said.costs == Costs(1.0, worth=100.0)
+    assert said.costs == Costs(1.0, worth=1000.0)
     assert not said.sure
     # The longest episode, of 300 steps, decides where it is known.
-    assert judged([0, 0], [0, 1], horizon=300).costs.worth == 300
+    assert judged([0, 0], [0, 1], horizon=300).costs.worth == 3000
     # 1 - 0.9 t / T of MiniGrid: the time explains what ends pay, but for lava.
     falling = judged([0] * 4, [0.9, 0.5, 0.7, 0.0], times=[0, 0, 0, 0, 10, 50, 30, 7]).costs
     values = falling.of_steps(np.zeros(4), True, np.array([0.9, 0.5, 0.7, 0.0]))[1]
-    assert values == pytest.approx([0, 0, 0, -100])
+    assert values == pytest.approx([0, 0, 0, -1000])
     assert judged([0] * 4, [1.0, 0.5, 0.7], times=[0] * 4 + [10, 50, 10]).costs.best == 1.0
 
 
@@ -148,7 +148,7 @@ def test_a_map_of_sparse_rewards_is_that_of_steps(tmp_path):
     v1 = np.log(1 / (2 * np.e - 1 / np.e))
     exact = solve(STEPS, Column(1.0))
     assert exact.v[0] == pytest.approx([v1 - 1, v1, 0.0])
-    assert exact.problem.costs == Costs(1.0, best=1.0, worth=100.0)
+    assert exact.problem.costs == Costs(1.0, best=1.0, worth=1000.0)
     assert any("costs 1" in note for note in exact.notes)
     again = solve(STEPS, exact.problem)
     assert again.v == pytest.approx(exact.v)
@@ -169,7 +169,7 @@ def test_holes_of_a_lake_are_no_goals():
         env = gymnasium.make("FrozenLake-v1", is_slippery=False)
         v = solve(collect(env, 5000, seed=0, **options), Column(20.0))
         at = {int(s): v.v[0, k] for k, s in enumerate(v.observations)}
-        assert [at[s] for s in (5, 7, 11, 12, 15)] == [-5, -5, -5, -5, 0]
+        assert [at[s] for s in (5, 7, 11, 12, 15)] == [-50, -50, -50, -50, 0]
 
 
 def test_states_without_an_end_and_unseen_actions_are_below_all_others(tmp_path):

@@ -77,9 +77,9 @@ BROKEN = {
 def test_broken_episodes(unchecked):
     for name, value in ((name, value) for name, values in BROKEN.items() for value in values):
         refused(DataError, name, Transitions.from_trajectories, [CUT, GOAL | {name: value}])
+    refused(DataError, "trajectories", Transitions.from_trajectories, [])
     parts = [GOAL | {"observations": {"at": [1, 2, 3]}}]
-    for name, trajectories in (("trajectories", []), ("key", parts)):
-        refused(DataError, name, Transitions.from_trajectories, trajectories)
+    refused(DataError, "key", Transitions.from_trajectories, parts, key="side")
     for trajectories in (GOAL, "episodes.npz", 3):
         refused(ArgumentTypeError, "trajectories", Transitions.from_trajectories, trajectories)
     for space, actions in (

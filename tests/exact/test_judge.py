@@ -1,6 +1,7 @@
 """Every entry of every definition against 100-digit arithmetic."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import judge
 from drogo import GridWorld, exact
 from drogo.exact.rows import TERMINAL_FORMULATIONS
+from drogo.exact.soft import soft_values
 from random_mdps import random_mdp
 
 EIGENVECTORS = ("transition", "representation", "right")
@@ -58,6 +60,19 @@ def test_random_mdps_of_one_or_three_terminal_states(seed, states, terminals, la
         assert ours.status == "converged"
         assert ours.eigenvalue == pytest.approx(eigenvalue, rel=1e-9, abs=1e-12)
         assert largest_difference(ours.log_e, theirs) < CLOSE
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_risk_neutral_values_of_random_mdps(seed):
+    mdp = random_mdp(seed, 5 + seed, 1 + seed % 3, actions=2 + seed % 2)
+    mdp = replace(mdp, reward=np.where(mdp.terminal, -3.0 * np.arange(5 + seed), mdp.reward))
+    for lam in (1e-3, 0.1, 1.3, 1e3):
+        ours, theirs = soft_values(mdp, lam).checked(), judge.soft(mdp, lam)
+        wrong = largest_difference(ours.log_e, theirs)
+        assert wrong < CLOSE * max(1, np.ptp(theirs) / 1e3)
+        assert wrong <= ours.error < 1e-9
+        sums = np.logaddexp.reduce(ours.actions[~mdp.terminal], axis=1)
+        assert np.allclose(sums, theirs[~mdp.terminal], rtol=1e-12, atol=1e-10)
 
 
 @pytest.mark.parametrize("lam", [1e4, 1e8])

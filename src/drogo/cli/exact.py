@@ -46,6 +46,7 @@ class Exact:
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures
+        from drogo.problems.worse_ends import notes_of
 
         mdp = world.mdp
         began = time.perf_counter()
@@ -54,8 +55,9 @@ class Exact:
         ).checked()
         report = _report(self.env, solution, time.perf_counter() - began)
         if self.definition == "column":
-            texts = [mdp.stuck_text, *world.misled(solution.log_e, self.lam)]
-            report["warnings"] = [text for text in texts if text]
+            is_certain = mdp.outcomes.next_state.shape[2] == 1
+            notes = notes_of(mdp.edges, self.lam) if is_certain else []
+            report["warnings"] = [text for text in (mdp.stuck_text, *notes) if text]
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
         settings = {}
         if world.grid is not None:

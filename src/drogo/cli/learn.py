@@ -44,15 +44,20 @@ class Learn:
     ] = None
     """Observations of the network: any but symbolic in a grid world, where state is the tabular
     case; pixels or symbolic in MiniGrid."""
-    problem: Literal["column", "continuing"] = "column"
-    """column: the map to the terminal states. continuing: the map of a task that never ends, such
-    as Pendulum; where episodes end, the last step leads to the first state of the next."""
+    problem: Annotated[
+        Literal["column", "soft", "continuing"] | None,
+        output.hint("(default: column; soft where actions have several outcomes)"),
+    ] = None
+    """column: the map to the terminal states. soft: the same for worlds with random outcomes, in
+    which it takes no risks. continuing: the map of a task that never ends, such as Pendulum; where
+    episodes end, the last step leads to the first state of the next."""
     method: Literal["drogo", "regression", "paper", "gdo", "log-gdo", "natural-gdo"] = "drogo"
     """drogo: the paper's objective, with settings that suit the data. regression: solve the data
     exactly and fit the network to the solution, where states repeat. paper: exactly the paper's
     settings. The others are the paper's alternatives."""
     lam: Annotated[
-        float | None, output.hint("(default: 20; less where the map would lead into a worse end)")
+        float | None,
+        output.hint("(default: 20; less where a worse end would attract; for soft by the costs)"),
     ] = None
     """Temperature lambda. A smaller value makes the map more sensitive to rewards."""
     network: Annotated[
@@ -106,7 +111,7 @@ def prepare(
 ) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
     lam = "lam-auto" if options.lam is None else f"lam{options.lam:g}"
-    parts = [world.name, world.view, options.method, lam]
+    parts = [world.name, world.view, options.problem, options.method, lam]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
@@ -117,14 +122,12 @@ def _train(
 ) -> dict[str, Any]:
     from drogo.cli import pictures
     from drogo.files import check_memory
-    from drogo.problems.worse_ends import suitable_lam
 
     checkpoint = result.path / CHECKPOINT
     if options.certify is not None:
         check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
-    problem = drogo.Column() if options.lam is None else drogo.Column(lam=options.lam)
     values, method, network = _settings(options)  # a bad value is an error before any work
     loggers = []
     if options.log == "tensorboard":
@@ -132,11 +135,10 @@ def _train(
     elif options.log == "wandb":
         loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
-    seen = problem.weighed(data, by_action=True)
-    if options.lam is None and data.repeats:
-        problem = replace(problem, lam=suitable_lam(seen.data.edges, float(problem.lam)))
+    problem, costs = _problem(options, data)
     states = data.observations, data.terminal_states
-    truth = world.truth(*states, float(problem.lam), seen.costs)
+    is_known = problem.kind == "column"
+    truth = world.truth(*states, float(problem.lam), costs) if is_known else {}
     parts = _parts(values, data, problem, method, network)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
@@ -153,21 +155,40 @@ def _train(
             raise
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
-        title = f"{report['method']}, {report['network']}, lambda = {problem.lam:g}"
+        space = world.env.observation_space
+        if not space.shape and not options.key and data.observations.ndim == 2:
+            size = data.observations.shape[1]
+            report["warnings"].append(f"{space} is joined to {counted(size, 'number')}.")
+        title = f"{report['problem']}, {report['method']}, {report['network']}, "
+        title += f"lambda = {problem.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
-        starts = 0 if data.repeats or not ends else CERTIFIED
+        starts = 0 if data.repeats or not is_known else CERTIFIED
         starts = starts if options.certify is None else options.certify
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
-        if column is not None and world.grid is not None:
-            report["warnings"] += world.misled(solution.v.mean(axis=0), options.lam)
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
         report = result.finish(report, **pngs)
         checkpoint.unlink(missing_ok=True)
     return report
+
+
+def _problem(options: Learn, data: drogo.Transitions) -> tuple[Any, Any]:
+    """Returns the problem that was asked for, or that suits the data, and the costs of the data."""
+    from drogo.data.empirical import chance
+
+    outcomes = chance(data)
+    is_random = options.problem is None and outcomes.several > 0 and not outcomes.hidden
+    kind = options.problem or ("soft" if is_random and options.method != "paper" else "column")
+    problem = getattr(drogo, kind.capitalize())()
+    if options.lam is not None:
+        problem = replace(problem, lam=options.lam)
+    if kind == "continuing":
+        return problem, None
+    seen = problem.weighed(data, by_action=True)
+    return (problem.suited(seen) if options.lam is None else problem), seen.costs
 
 
 def _settings(options: Learn) -> tuple[dict[str, Any], drogo.learn.AbstractMethod, Any]:
@@ -208,7 +229,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _parts(
-    values: dict[str, Any], data: Any, problem: drogo.Column, method: Any, network: Any
+    values: dict[str, Any], data: Any, problem: Any, method: Any, network: Any
 ) -> dict[str, Any]:
     """Returns the method, network and optimiser of a fit, with the given settings."""
 
@@ -228,7 +249,7 @@ def collected(options: Learn, world: World, console: Console) -> drogo.Transitio
     n, seed = options.transitions, options.data_seed
     sampling = dict(world.sampling)
     with console.status(f"collecting {n} transitions"):
-        if options.problem == "column":
+        if options.problem != "continuing":
             return drogo.collect(world.env, n, seed=seed, **sampling)
         start = sampling["start"] if callable(sampling["start"]) else "reset"
         sampling |= {"start": start, "reward": options.reward}
@@ -243,6 +264,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
     return {
         "env": options.env,
         "method": solution.method.name,
+        "problem": type(solution.problem).__name__,
         "lam": solution.problem.lam,
         "network": type(solution.network).__name__,
         "settings": {name: as_json(getattr(solution, name)) for name in parts},

@@ -200,11 +200,11 @@ def _noda(edges: Edges, kept: Mask, lam: float) -> tuple[float, Float[np.ndarray
     loop = kept[edges.state] & (edges.state == edges.next_state) & ~edges.terminated
     log_weight = np.log(edges.share[loop]) + (gain[loop] - base)
     row = (np.cumsum(kept) - 1)[edges.state[loop]]
-    log_loops = _log_sums(row, log_weight, np.full(rows.n, -np.inf))
+    log_loops = log_sums(row, log_weight, np.full(rows.n, -np.inf))
     v, level = np.zeros(rows.n), np.inf
     for _ in range(MOST_STEPS):
         log_flow = rows.log_weight + v[rows.column] - v[rows.row]
-        log_sum = _log_sums(rows.row, log_flow, log_loops)
+        log_sum = log_sums(rows.row, log_flow, log_loops)
         low, high = float(log_sum.min()), float(log_sum.max())
         level = min(level, high)
         if high - low < CLOSE:
@@ -223,7 +223,7 @@ def _noda(edges: Edges, kept: Mask, lam: float) -> tuple[float, Float[np.ndarray
     return base + level, v
 
 
-def _log_sums(row: np.ndarray, log_weight: np.ndarray, log_diagonal: Values) -> Values:
+def log_sums(row: np.ndarray, log_weight: np.ndarray, log_diagonal: Values) -> Values:
     """Returns the logs of the row sums of a matrix whose entries are given in logs."""
     most = log_diagonal.copy()
     np.maximum.at(most, row, log_weight)

@@ -188,7 +188,8 @@ def certify(
     learned = isinstance(solution, Solution) and getattr(solution.method, "finds_column", False)
     if not learned or solution.problem.kind != "column":
         wrong = "give a solution of Column, learned with Drogo or Regression."
-        raise ArgumentError(wrong, argument="solution")
+        remedy = "Compare other values with drogo.solve, and policies by their returns."
+        raise ArgumentError(wrong, remedy=remedy, argument="solution")
     problem, method = solution.problem, solution.method
     if problem.changes_source:
         raise ArgumentError(f"{type(problem).__name__} changes the rewards.", argument="solution")

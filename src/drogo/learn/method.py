@@ -201,12 +201,14 @@ class AbstractCapped(AbstractMethod):
         check_fields(self, emphasis=optional(check_not_negative))
 
     def imbalance(
-        self, output: Scalar, next_output: Scalar, log_cost: Scalar, cap: Any = None
+        self, output: Scalar, next_output: Scalar, sample: Sample, cap: Any = None
     ) -> Scalar:
-        """Returns exp(-r/lam) - exp(v(s') - v(s)), held constant."""
+        """Returns exp(-r/lam) - exp(v(s') - v(s)), held constant, or what the problem has for the
+        second exponential."""
+        log_cost = sample.log_cost
         shift = log_cost if self.scaled else jnp.zeros_like(log_cost)
         exponent = jnp.minimum(next_output - output - shift, self.cap if cap is None else cap)
-        return stop_gradient(jnp.exp(log_cost - shift) - jnp.exp(exponent))
+        return stop_gradient(jnp.exp(log_cost - shift) - sample.problem.growth(exponent))
 
     def recommended(self, data: Transitions, network: AbstractArchitecture) -> dict[str, Any]:
         settings = super().recommended(data, network)

@@ -49,7 +49,7 @@ class AbstractActionMethod(AbstractMethod):
     action_values: bool | None = eqx.field(static=True, default=None)
     """Learns a value for each action, from data of any policy. By default where that is needed."""
 
-    solves: ClassVar[tuple[str, ...]] = ("column", "goals", "continuing")
+    solves: ClassVar[tuple[str, ...]] = ("column", "goals", "continuing", "soft")
     finds_column: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
@@ -66,7 +66,8 @@ class Drogo(AbstractCapped, AbstractActionMethod):
 
     With `action_values` the network has an output x(s, a) for each action, and exp(v(s)) is the sum
     of exp(x(s, a)). At the solution exp(x(s, a)) = d(a|s) E[exp(r/lam + v(s'))], where d is the
-    default policy, so that it does not matter how often each action was taken.
+    default policy, so that it does not matter how often each action was taken. For `Soft` the
+    bracket is x(s, a) - log d(a|s) - r/lam - v(s'), as in soft Q-learning.
 
     For a task that never ends, k, the log of the eigenvalue, is learned beside the map: with
     B = exp(k - r/lam) - exp(v(s') - v(s)) and the mean m of v, the loss is (B + m) v(s) + B k, with
@@ -94,9 +95,9 @@ class Drogo(AbstractCapped, AbstractActionMethod):
         bounded = jnp.minimum(next_output, sample.ceiling)
         v_next = jnp.where(sample.terminated, next_output, bounded)
         if sample.extra is None:
-            return self.imbalance(output, v_next, sample.log_cost, cap) * output
-        log_cost = sample.log_cost + sample.extra
-        slope = self.imbalance(output, v_next, log_cost, cap)
+            return self.imbalance(output, v_next, sample, cap) * output
+        with_gain = sample._replace(log_cost=sample.log_cost + sample.extra)
+        slope = self.imbalance(output, v_next, with_gain, cap)
         return (slope + stop_gradient(sample.moment)) * output + slope * sample.extra
 
     def extra(self, problem: Any) -> Array | None:
@@ -295,7 +296,7 @@ class NaturalGDO(AbstractCapped, AbstractPenalised):
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         norm = self.penalty * (sample.moment - self.target_norm)
-        bracket = self.imbalance(output, next_output, sample.log_cost)
+        bracket = self.imbalance(output, next_output, sample)
         bracket += norm * jnp.exp(-sample.log_cost) if self.scaled else norm
         return stop_gradient(bracket) * output
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -142,6 +143,10 @@ class AbstractProblem(eqx.Module):
     def learns_gain(self, method: AbstractMethod) -> bool:
         """Returns whether an eigenvalue is learned beside the map."""
         return False
+
+    def growth(self, exponent: Array) -> Array:
+        """Returns the function of r/lam + v(s') - v(s) whose mean is 1 at the solution."""
+        return jnp.exp(exponent)
 
     def energy(self, output: Array, next_output: Array, sample: Any) -> Array:
         """Returns a sample of u' M u for each vector u, for the problem's matrix M."""

@@ -12,6 +12,9 @@ from jaxtyping import Bool, Float, Int
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_number
 
 Rewards = Float[np.ndarray, " n"]
+EPISODES_OF_AN_END = 10
+"""The best end is worth as many of the longest episodes more than one that pays nothing. With one,
+hurrying would be worth a risk, although steps are free and the limit of steps is seldom met."""
 LEAST_HORIZON = 100
 """The smallest number of steps that the best end is worth more than one that pays nothing."""
 LASTING = 0.75
@@ -127,7 +130,8 @@ def judge(
         best = float(ends[paying].min())
     costs["best"] = best
     if free:
-        costs["worth"] = longest * usual / (best if best > 0 else np.abs(ends).max() or 1.0)
+        whole = best if best > 0 else np.abs(ends).max() or 1.0
+        costs["worth"] = EPISODES_OF_AN_END * longest * usual / whole
     elif replaced:
         costs["worth"] = usual / float(np.maximum(-ordinary, 0.0).mean())
     made = Costs(**costs)

@@ -75,7 +75,7 @@ class AbstractOnlineMap(AbstractShaping):
         self.for_spaces(observation_space, action_space, *self.kinds)
         self.shaping, self.found = shaping, False
         self.problem = Column() if problem is None else problem
-        if not isinstance(self.problem, Column) or self.problem.changes_source:
+        if getattr(self.problem, "kind", "") != "column" or self.problem.changes_source:
             wrong = f"problem is {problem!r}; give a drogo.Column with the environment's rewards."
             raise ArgumentTypeError(wrong, argument="problem")
         check_not_swept(self.problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float
 
-from drogo.mdp.costs import LEAST_HORIZON, Costs
+from drogo.mdp.costs import EPISODES_OF_AN_END, LEAST_HORIZON, Costs
 
 Numbers = Float[np.ndarray, " n"]
 
@@ -15,7 +15,7 @@ class Judging:
 
     A step costs what its reward says; 1 while none was negative; and the mean charge besides where
     only some are. An end is as good as the best, 0, unless its reward is one that the environment
-    punishes with, or, where steps cost nothing, not positive: then it is as bad as 100 steps.
+    punishes with, or, where steps cost nothing, not positive: then it is as bad as 1,000 steps.
     """
 
     def __init__(self, costs: Costs | None, reward: float | None) -> None:
@@ -64,4 +64,4 @@ class Judging:
         else:
             bad = (reward < lowest) | ((total > 0) & (reward <= highest))
             bad |= (reward <= 0) & (not negative)
-        return np.where(terminated & bad, -LEAST_HORIZON * self._usual, 0.0)
+        return np.where(terminated & bad, -EPISODES_OF_AN_END * LEAST_HORIZON * self._usual, 0.0)

@@ -5,6 +5,7 @@ from drogo.problems.column import Column as Column
 from drogo.problems.continuing import Continuing as Continuing
 from drogo.problems.goals import Goals as Goals
 from drogo.problems.shared import solve as solve
+from drogo.problems.soft import Soft as Soft
 from drogo.problems.spectrum import Spectrum as Spectrum
 from drogo.problems.tasks import GoalTask as GoalTask
 from drogo.public import check_all

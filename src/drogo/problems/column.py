@@ -29,7 +29,7 @@ from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, network_graph, single_value, value_function
 from drogo.potential import Potential, mean_gap
 from drogo.problems import dead_ends, shared
-from drogo.problems.worse_ends import notes_of
+from drogo.problems.worse_ends import notes_of, suitable_lam
 
 
 class Column(AbstractProblem):
@@ -71,8 +71,7 @@ class Column(AbstractProblem):
         self._check(prepared.data)
         shared.warn_of_mixed_states(prepared.data)
         if method.anchored:
-            lams = self.lam if isinstance(self.lam, list) else [self.lam]
-            return dead_ends.closed(prepared, lams)
+            return self.closed(prepared)
         return replace(prepared, shown=prepared.data.with_absorbing_terminals(method.delta))  # pyright: ignore
 
     def _noted(self, prepared: Prepared) -> Prepared:
@@ -82,6 +81,17 @@ class Column(AbstractProblem):
         known = data.repeats and data.terminated.any() and (data.reward < 0).all()
         notes = [note for lam in lams for note in notes_of(data.edges, lam)] if known else []
         return replace(prepared, notes=(*prepared.notes, *notes))
+
+    def suited(self, prepared: Prepared) -> Column:
+        """Returns the problem with a lam at which the map of the data leads to no worse ends than
+        the cheapest ways."""
+        known = prepared.data.repeats and (prepared.data.reward < 0).all()
+        lam = float(self.lam)
+        return replace(self, lam=suitable_lam(prepared.data.edges, lam)) if known else self
+
+    def closed(self, prepared: Prepared) -> Prepared:
+        """Returns transitions in which states that lead to no end have a value below all others."""
+        return dead_ends.closed(prepared, self.floor)
 
     def of_chance(self, found: Chance) -> str:
         if found.hidden:
@@ -107,6 +117,22 @@ class Column(AbstractProblem):
         v[states] = rewards / self.lam
         return v
 
+    def action_values(self, data: Transitions, v: np.ndarray) -> np.ndarray:
+        """Returns the exact x(s, a) of the data, from those of the states."""
+        model, known = shared.ActionModel.of(data, self.lam), data.edges.known
+        assert model is not None
+        after = np.where(known.terminated, known.terminal_reward / self.lam, v[known.next_state])
+        return model.values(after, (v.size, data.n_actions or 0))
+
+    def floor(self, data: Transitions) -> float:
+        """Returns a terminal reward that is below all values of the data, or below 0, the level of
+        the map, where no end anchors it."""
+        if not data.terminated.any():
+            return -self.lam * shared.NEGLIGIBLE
+        v = self.lam * self.exact_of_data(data)
+        lowest = v[np.isfinite(v)].min(initial=data.terminal_rewards.min(initial=0.0))
+        return float(lowest - self.lam * shared.NEGLIGIBLE)
+
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, Any]]:
         data, method, lam = prepared.data, point.method, float(self.lam)
         lowest = float(data.reward.min())
@@ -131,12 +157,14 @@ class Column(AbstractProblem):
 
     def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:
         if not point.method.needs_solution and point.method.per_action:
-            shown = dead_ends.with_unseen_pairs(prepared.shown, float(point.problem.lam))
+            shown = dead_ends.with_unseen_pairs(prepared.shown, point.problem.floor)
             return shown.edges if plan.whole else shown
         if not point.method.needs_solution:
             return super().trained_on(prepared, plan, point)
-        lam, per_action = point.problem.lam, point.method.per_action
-        return known_values(prepared.data, point.exact, lam, per_action=per_action)
+        values = point.exact
+        if point.method.per_action:
+            values = shared.with_negligible(point.problem.action_values(prepared.data, values))
+        return known_values(values, point.problem.lam)
 
     def judge(self, **parts: Any) -> Judge:
         return Judge(**parts)
@@ -144,20 +172,27 @@ class Column(AbstractProblem):
     # Solutions
 
     def solve(self, source: Any) -> Solution:
+        problem, complete, rest = self, True, {"n_actions": source.n_actions}
         if isinstance(source, Transitions):
             prepared = self._noted(self.weighed(source))
-            data = prepared.data
-            self._check(data)
-            v = self.exact_of_data(data)
-            complete = prepared.complete and bool(np.isfinite(v).all())
-            arrays = exact_arrays(v, data, *data.pure_terminal_states)
-            rest = {"notes": prepared.notes, "n_actions": data.n_actions}
-            return Solution.exact(self.adapted(prepared), arrays, complete=complete, **rest)
+            problem, source, complete = self.adapted(prepared), prepared.data, prepared.complete
+            self._check(source)
+            rest["notes"], terminals = prepared.notes, source.pure_terminal_states
+        else:
+            states = np.flatnonzero(source.terminal)
+            terminals = states, source.reward[states]
+            rest["notes"] = [source.stuck_text] * bool(source.stuck_text)
+        v, error, further = self.exact_parts(source)
+        arrays = exact_arrays(v, source, *terminals) | further
+        complete = complete and bool(np.isfinite(v).all())
+        return Solution.exact(problem, arrays, complete=complete, error=error, **rest)
+
+    def exact_parts(self, source: Any) -> tuple[np.ndarray, float, dict[str, np.ndarray]]:
+        """Returns the exact v of an MDP or of data, its error or infinity, and further arrays."""
+        if isinstance(source, Transitions):
+            return self.exact_of_data(source), np.inf, {}
         vector = exact_solvers.solve(source, self.lam, "column").checked()
-        states = np.flatnonzero(source.terminal)
-        arrays = exact_arrays(vector.log_e, source, states, source.reward[states])
-        notes = [source.stuck_text] * bool(source.stuck_text)
-        return Solution.exact(self, arrays, complete=True, error=vector.error, notes=notes)
+        return vector.log_e, vector.error, {}
 
     def evaluate(self, solution: Solution, *arguments: Any) -> Float[np.ndarray, "seeds batch"]:
         (observations,) = arguments
@@ -263,23 +298,14 @@ class Column(AbstractProblem):
             raise DamagedFile("its vector v is not a number everywhere.")
 
 
-def known_values(
-    data: Transitions, solution: Float[np.ndarray, " distinct"], lam: float, *, per_action: bool
-) -> CountedEdges:
-    """Returns the exact solution of the data as transitions to terminal states of finite value."""
-    values = solution
-    if per_action:
-        model, known = shared.ActionModel.of(data, lam), data.edges.known
-        assert model is not None
-        after = np.where(known.terminated, known.terminal_reward / lam, solution[known.next_state])
-        values = model.values(after, (solution.size, data.n_actions or 0))
-        values = shared.with_negligible(values)
+def known_values(values: np.ndarray, lam: float) -> CountedEdges:
+    """Returns finite values of states, or of actions, as transitions to terminal states."""
     finite = np.isfinite(values)
     state, *action = (part.astype(np.int32) for part in np.nonzero(finite))
     n, zeros = state.size, np.zeros(state.size)
     return CountedEdges(
-        len(solution), state, state, np.ones(n), zeros, np.ones(n, dtype=bool),
-        lam * values[finite], action=action[0] if per_action else None, log_default=None,
+        len(values), state, state, np.ones(n), zeros, np.ones(n, dtype=bool),
+        lam * values[finite], action=action[0] if action else None, log_default=None,
         count=np.ones(n, dtype=np.int64), of_transition=np.arange(n, dtype=np.int32),
     )  # fmt: skip
 

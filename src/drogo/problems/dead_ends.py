@@ -3,7 +3,7 @@ Neither may look better than what was seen, so their values are given as lying b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,19 +11,17 @@ import numpy as np
 
 from drogo.data import Transitions
 from drogo.errors import counted
-from drogo.exact.columns import solve_edges
 from drogo.learn.problem import Prepared
 from drogo.mdp.arrays import leads_to
-from drogo.problems.shared import NEGLIGIBLE
 
 ABSENT = -1e4
 """What is added to the value of an action that never occurs, whose probability is then 0."""
 
 
-def closed(prepared: Prepared, lams: Sequence[float]) -> Prepared:
+def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepared:
     """Returns transitions whose states repeat, in which each step into a state that never leads to
-    an end is itself an end: worth `NEGLIGIBLE` less, at every lam, than the lowest of all other
-    values. So are steps to state numbers that were never left, of which a table knows nothing."""
+    an end is itself an end: worth the `floor` of the data. So are steps to state numbers that were
+    never left, of which a table knows nothing."""
     data = prepared.data
     if not data.repeats:
         return prepared
@@ -37,12 +35,11 @@ def closed(prepared: Prepared, lams: Sequence[float]) -> Prepared:
     closing = lost | (~left & ~leads if data.observations.ndim == 1 else False)
     if not closing.any():
         return prepared
-    floor = min(_lowest(data, lam) - lam * NEGLIGIBLE for lam in lams)
     facts, ends = {**prepared.facts, "anchor": data.terminal_states[0]}, closing[data.next_state]
     data = replace(
         data,
         terminated=data.terminated | ends,
-        terminal_reward=np.where(ends, floor, data.terminal_reward),
+        terminal_reward=np.where(ends, floor(data), data.terminal_reward),
     )
     frontier = lost[edges.state] & ~edges.usable
     notes = prepared.notes
@@ -56,18 +53,9 @@ def closed(prepared: Prepared, lams: Sequence[float]) -> Prepared:
     return replace(prepared, data=data, shown=data, **changed)
 
 
-def _lowest(data: Transitions, lam: float) -> float:
-    """Returns the lowest finite value of the exact solution of the data, in units of reward: 0, the
-    level of the map, where no end anchors it."""
-    if not data.terminated.any():
-        return 0.0
-    v = lam * solve_edges(data.edges, lam)
-    return float(v[np.isfinite(v)].min(initial=data.terminal_rewards.min(initial=0.0)))
-
-
-def with_unseen_pairs(data: Transitions, lam: float) -> Transitions:
+def with_unseen_pairs(data: Transitions, floor: Callable[[Transitions], float]) -> Transitions:
     """Adds a transition for each pair of a state and an action that was never seen, into an end
-    that is worth less than every other value."""
+    that is worth the `floor` of the data."""
     if not data.repeats or data.n_actions is None or data.action is None:
         return data
     n, count = len(data.observations), data.n_actions
@@ -76,7 +64,6 @@ def with_unseen_pairs(data: Transitions, lam: float) -> Transitions:
     state, action = np.nonzero(~seen & seen.any(axis=1, keepdims=True) & seen.any(axis=0))
     if not state.size:
         return data
-    floor = _lowest(data, lam) - lam * NEGLIGIBLE
     size, over = state.size, np.ones(state.size, dtype=bool)
     added: dict[str, Any] = {
         "state": state.astype(data.state.dtype),
@@ -84,7 +71,7 @@ def with_unseen_pairs(data: Transitions, lam: float) -> Transitions:
         "reward": np.full(size, data.reward.mean()),
         "terminated": over,
         "truncated": ~over,
-        "terminal_reward": np.full(size, floor),
+        "terminal_reward": np.full(size, floor(data)),
         "action": action.astype(data.action.dtype),
         "behaviour": np.full(size, 1 / count),
         "default": np.full(size, 1 / count),

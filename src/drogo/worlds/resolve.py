@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from drogo.worlds.scenes import Scene
 
 LONGEST, MOST_LETTERS = 1000, 30
-HALVINGS = 8
-"""Half of lam is tried this many times to see if the map then leads into the best end."""
 APPLIES_TO = {
     "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
     "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
@@ -107,36 +105,6 @@ class World(abc.ABC):
         keys = map(str, self.mdp.states)
         return [f"state {key if len(key) <= MOST_LETTERS else k}" for k, key in enumerate(keys)]
 
-    def misled(self, log_e: np.ndarray, lam: float) -> list[str]:
-        """Returns a warning if the steepest ascent leads into a terminal state that is not best."""
-        from drogo.exact import log_column
-
-        mdp, into = self.mdp, self._leads_into(log_e)
-        worse = mdp.terminal & (mdp.reward < mdp.reward[mdp.terminal].max())
-        led = np.flatnonzero(worse[into] & ~mdp.terminal)
-        if not led.size:
-            return []
-        first = led[np.argmax(mdp.start[led])]
-        which = "the start" if mdp.start[first] > 0 else f"{led.size} states"
-        worst = f"{self.state_names[into[first]]}, whose reward of {mdp.reward[into[first]]:g}"
-        smaller = (lam / 2**k for k in range(1, HALVINGS + 1))
-        good = (k for k in smaller if not worse[self._leads_into(log_column(mdp, k))[first]])
-        remedy = "With every smaller --lam that was tried it does so too: perhaps this costs least."
-        if found := next(good, None):
-            remedy = f"With --lam={found:.3g} it does not, because rewards count for more."
-        text = f"From {which}, the map leads into {worst} is not the best of all ends."
-        return [f"{text} {remedy}"]
-
-    def _leads_into(self, log_e: np.ndarray) -> np.ndarray:
-        """Returns where the steepest ascent of a vector ends from each state."""
-        into = np.arange(self.mdp.n_states)
-        before, after = self.mdp.P.nonzero()  # no row of a terminal state has entries
-        order = np.lexsort([log_e[after], before])  # the last of each state is the best
-        into[before[order]] = after[order]
-        for _ in range(len(into).bit_length()):  # twice as many steps each time
-            into = into[into]
-        return into
-
     @property
     def lattice(self) -> tuple[int, int] | None:
         """The height and width of the grid through which the environment counts its states."""
@@ -205,7 +173,8 @@ class MiniGrid(World):
             if self.arguments["tile"] != 3 or "actions" in self.arguments:
                 raise  # the environment alone has no such options
         kwargs = {"env": self.spec.id, "layout": self.arguments["layout"]}
-        spec = EnvSpec(f"drogo/{self.spec.id}", WholeGrid, kwargs=kwargs, disable_env_checker=True)
+        make: Any = WholeGrid
+        spec = EnvSpec(f"drogo/{self.spec.id}", make, kwargs=kwargs, disable_env_checker=True)
         return Environment(self.name, "symbolic", self.digest, spec, reward, None)
 
 
