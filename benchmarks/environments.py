@@ -3,8 +3,8 @@ environment.
 
     uv run benchmarks/environments.py --only Taxi-v4 environments:Dict-v0 --write
 
-Every action is tried on a copy of the environment with other
-random numbers, and the best is taken. Success is a positive last reward, or an end if all are good.
+Every action is tried on a copy of the environment with other random numbers, and the best is taken:
+by the mean for `Soft`, by the mean of the exponentials for `Column`. Success is a positive last reward, or an end if all are good.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def chosen(world: Any, env: Any, solution: Any, samples: int) -> Any:
         gain, end = costs.of_steps(of_map, over, reward) if costs else (of_map, 0.0)
         there = 0.0 if over else solution(np.asarray(part_of(after, key))[None])[0, 0]
         values[k, sample] = (gain + end) / solution.problem.lam + there
-    return actions[int(np.logaddexp.reduce(values, axis=1).argmax())]
+    neutral = solution.problem.kind == "soft"
+    worth = values.mean(axis=1) if neutral else np.logaddexp.reduce(values, axis=1)
+    return actions[int(worth.argmax())]
 
 
 def episodes(name: str, solution: Any) -> Any:
