@@ -85,17 +85,16 @@ def under(
 
 
 def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Transitions, Judged]:
-    """Returns transitions whose rewards are costs, and what was judged: by the rewards themselves
-    if no costs are given. Those with known values of ends stay as they are.
+    """Returns transitions, of which the values of ends are not known, with costs as rewards, and
+    what was judged: by the rewards themselves if no costs are given.
 
     Args:
         data: The transitions.
         costs: Costs that were given, or None.
         ends: Whether it matters which ends are good.
     """
-    if data.outcome is None:
-        return data, Judged(None)
     over, outcome = data.terminated, data.outcome
+    assert outcome is not None
     begins = previous(data) < 0
     at = np.arange(len(data))
     time = at - np.maximum.accumulate(np.where(begins, at, 0))

@@ -204,8 +204,13 @@ class AbstractProblem(eqx.Module):
         """Returns transitions weighed like the default policy's, as `drogo.data.under` does: not
         with a value `by_action`, and those of the default policy itself only if `always`."""
         said = Judged(None)
-        if self.judged:
+        if self.judged and data.outcome is not None:
             data, said = costed(data, self.costs, ends="ends" in self.judged)
+        elif self.costs is not None:
+            problem = "costs are given, and the data have terminal rewards already."
+            if not self.judged:
+                problem = f"costs are given, and {type(self).__name__} takes rewards as they are."
+            raise ArgumentError(problem, remedy="Leave them out.", argument="costs")
         weighed, notes = under(data, self.default_policy, by_action=by_action, always=always)
         found = chance(data)
         if found.several:
