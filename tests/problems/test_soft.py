@@ -131,6 +131,12 @@ def test_rewards_of_any_sign_and_ends_without_value():
     assert values.log_e == pytest.approx([-3000 - np.log(2), -2000, 0.0, -np.inf])
     assert np.isneginf(values.actions[0, 1])
     refused(ArgumentError, "lam", solve, CHAIN.mdp, Soft(1e-320))
+    P = [[[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]]  # nothing is sure to end
+    lost = table_of([0, 0, 1], [1, 2, 1], -1.0, [False, True, False], action=np.zeros(3, int))
+    for source in (MDP.from_arrays(P, [-1.0, -1.0, 0.0], [2]), lost):
+        solution = solve(source, Soft(1.0))
+        assert solution.v.tolist() == [[-np.inf, -np.inf, 0.0]]
+        assert solution.status == ("unverified",)
 
 
 def test_refusals():
