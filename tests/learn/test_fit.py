@@ -27,7 +27,7 @@ from drogo import (
 from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
 from drogo.learn import MLP, Optimiser, Quasimetric
 from raising import raises, refused
-from small_data import CHAIN, FAST, ROOM, SLOW, SMALL, WORLD, balanced, data_of, line
+from small_data import CHAIN, FAST, ROOM, SLOW, SMALL, WORLD, balanced, data_of, line, table_of
 
 LONG = Drogo(updates=4000, stop_early=False)
 PAPER = Paper(updates=100, batch_size=500)
@@ -139,6 +139,23 @@ def test_a_sweep_over_lam_with_the_truth_of_each():
             assert (solution.problem.lam, solution.status) == (lam, ("converged",))
             assert solution.history["difference_column"][-1] == pytest.approx(off, abs=1e-9)
         assert [report.update for report in reports].count(0) == programs
+
+
+@pytest.mark.parametrize("lams", [[0.5, 50.0], [50.0, 0.5]])
+def test_each_lam_of_a_sweep_has_data_and_notes_of_its_own(lams):
+    """From 0, actions lead into a pit, into a dead end, and on the way to a goal that is far."""
+    state, action = np.repeat(np.arange(9), 2), np.tile([0, 1], 9)
+    after = np.where(action, state + 1, np.where(state == 0, 10, state - 1))
+    state, after, action = (
+        np.append(*both) for both in ((state, [0, 11]), (after, [11, 11]), (action, [2, 0]))
+    )
+    over, paid = np.isin(after, [9, 10]), np.where(after == 10, -30.0, 0.0)
+    data = table_of(state, after, -1.0, over, terminal_reward=paid, action=action)
+    for method in (Drogo(updates=20), Drogo(updates=20, action_values=True)):
+        for (lam,), swept in fit(data, Column(lams), method).items():
+            alone = fit(data, Column(lam), method)
+            assert np.allclose(swept.v, alone.v, atol=1e-4)
+            assert (swept.notes, len(swept.notes)) == (alone.notes, 3 if lam > 1 else 2)
 
 
 def test_a_sweep_over_any_field(unchecked):

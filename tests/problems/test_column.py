@@ -32,8 +32,13 @@ def test_the_exact_solution_of_an_mdp_and_of_data():
         for view in (solution.value_fn, solution.policy, lambda: solution(rows + 7)):  # noqa: B023
             refused(ArgumentError, None, view)
     refused(ArgumentError, "goal", of_data.potential, goal=rows[0])
-    with raises(ArgumentError, "problem"):  # the MDP has one already
-        solve(ROOM.mdp, Column(default_policy=np.full(4, 0.25)))
+    costs = drogo.mdp.Costs(step=5.0)  # the MDP, and the data of a world, have their own
+    for problem in (Column(default_policy=np.full(4, 0.25)), Column(costs=costs)):
+        refused(ArgumentError, "problem", solve, ROOM.mdp, problem)
+    endless = replace(EVERY, terminated=EVERY.truncated, outcome=EVERY.reward)
+    for data, problem in ((EVERY, Column), (EVERY, drogo.Spectrum), (endless, drogo.Continuing)):
+        for call in (solve, fit):
+            refused(ArgumentError, "costs", call, data, problem(costs=costs))
     with pytest.raises(AttributeError):
         _ = of_data.eigenvalues
 

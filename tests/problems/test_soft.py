@@ -116,6 +116,24 @@ def test_what_is_not_sure_to_end_lies_below_everything():
     assert seen.policy().probabilities(np.zeros(1, int))[0] == pytest.approx([*SHARES, 0], abs=0.01)
 
 
+def test_an_outcome_that_was_never_left_is_worth_less_than_all_that_is_known():
+    """From 0, action 0 leads to the end 3 half of the time, else to 2, which is never left. The
+    lowest value that is known is that of 1, which is -2 at lam 1; that of 2 is lower by 10."""
+    action = np.array([0, 0, 1, 1, 0, 1])
+    data = table_of([0, 0, 0, 0, 1, 1], [3, 2, 1, 1, 3, 3], [-1.0, -1.0, -1.0, -1.0, -2.0, -2.0],
+                    [True, False, False, False, True, True], action=action)  # fmt: skip
+    q = np.array([-1 + (-2 - 10) / 2, -3])
+    expected = [np.log(np.exp(q).mean()), -2.0, -12.0, 0.0]
+    exactly = solve(data, Soft(1.0))
+    assert exactly.v[0] == pytest.approx(expected, abs=1e-12)
+    for solution in (exactly, fit(data, Soft(1.0)), fit(data, Soft(1.0), Drogo())):
+        assert solution.v[0] == pytest.approx(expected, abs=0.1)
+        assert solution.policy().probabilities(np.zeros(1, int))[0, 0] < 0.03
+        assert (solution.status, len(solution.notes)) == (("unverified",), 1)
+    # Nothing is known of 2 by `Column` either, whose value is given.
+    assert fit(data, Column(1.0)).status == ("unverified",)
+
+
 def test_rewards_of_any_sign_and_ends_without_value():
     """A step that pays r and comes back half of the time: exp(v) = exp(r)/2 / (1 - exp(r)/2)."""
     P = np.zeros((2, 2, 2))
@@ -131,6 +149,12 @@ def test_rewards_of_any_sign_and_ends_without_value():
     assert values.log_e == pytest.approx([-3000 - np.log(2), -2000, 0.0, -np.inf])
     assert np.isneginf(values.actions[0, 1])
     refused(ArgumentError, "lam", solve, CHAIN.mdp, Soft(1e-320))
+    P = [[[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]]  # nothing is sure to end
+    lost = table_of([0, 0, 1], [1, 2, 1], -1.0, [False, True, False], action=np.zeros(3, int))
+    for source in (MDP.from_arrays(P, [-1.0, -1.0, 0.0], [2]), lost):
+        solution = solve(source, Soft(1.0))
+        assert solution.v.tolist() == [[-np.inf, -np.inf, 0.0]]
+        assert solution.status == ("unverified",)
 
 
 def test_refusals():

@@ -85,17 +85,16 @@ def under(
 
 
 def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Transitions, Judged]:
-    """Returns transitions whose rewards are costs, and what was judged: by the rewards themselves
-    if no costs are given. Those with known values of ends stay as they are.
+    """Returns transitions, of which the values of ends are not known, with costs as rewards, and
+    what was judged: by the rewards themselves if no costs are given.
 
     Args:
         data: The transitions.
         costs: Costs that were given, or None.
         ends: Whether it matters which ends are good.
     """
-    if data.outcome is None:
-        return data, Judged(None)
     over, outcome = data.terminated, data.outcome
+    assert outcome is not None
     begins = previous(data) < 0
     at = np.arange(len(data))
     time = at - np.maximum.accumulate(np.where(begins, at, 0))
@@ -140,7 +139,7 @@ def chance(data: Transitions) -> Chance:
     if data.action is None or data.n_actions is None or not data.repeats:
         return Chance(0, 0, hidden=False)
     n = len(data.observations)
-    pair = _pairs(data)[0]
+    pair = pair_index(data)
     ways = np.unique((pair * n + data.next_state) * 2 + data.terminated) // (2 * n)
     pairs, outcomes = np.unique(ways, return_counts=True)
     several = pairs[outcomes > 1]
@@ -198,8 +197,8 @@ def _table_weights(
     data: Transitions, default: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], list[str]]:
     """Returns weights that give the actions of each state the default policy's frequencies."""
-    pair, times = _pairs(data)
-    per_pair = default / times[pair]  # adds up to the default policy's share of the seen actions
+    pair = pair_index(data)
+    per_pair = default / np.bincount(pair)[pair]  # adds up to the share of the seen actions
     states = len(data.observations)
     covered = np.bincount(data.state, per_pair, states)
     seen = np.bincount(data.state, minlength=states)
@@ -216,15 +215,14 @@ def unseen_pairs(data: Transitions) -> int:
     if data.action is None or data.n_actions is None:
         return 0
     visited = int((np.bincount(data.state) > 0).sum())
-    return visited * data.n_actions - int((_pairs(data)[1] > 0).sum())
+    return visited * data.n_actions - np.unique(pair_index(data)).size
 
 
-def _pairs(data: Transitions) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " pairs"]]:
-    """Returns an index for the state and action of each transition, and the count of each index."""
+def pair_index(data: Transitions) -> Int[np.ndarray, " n"]:
+    """Returns an index for the state and the discrete action of each transition."""
     assert data.action is not None
     assert data.n_actions is not None
-    pair = data.state.astype(np.int64) * data.n_actions + data.action
-    return pair, np.bincount(pair)
+    return data.state.astype(np.int64) * data.n_actions + data.action
 
 
 def check_anchored(data: Transitions, lam: float) -> None:

@@ -126,7 +126,7 @@ class _Model:
 
     def expected(self, of_outcome: np.ndarray) -> Pairs:
         """Returns the mean over the outcomes of each action."""
-        return np.bincount(self.pair, self.share * of_outcome, self.state.size)
+        return _sums(self.pair, self.share * of_outcome, self.state.size)
 
     def logits(self, v: Values, low: Values) -> tuple[Pairs, Pairs]:
         """Returns `log d(a|s) + q(s, a) - v(s)`, and bounds of the rounding errors."""
@@ -137,20 +137,26 @@ class _Model:
         roundings = (np.bincount(self.pair) + TERMS) * terms + np.abs(self.log_default)
         return logits, np.finfo(float).eps * (roundings + np.abs(logits))
 
-    def improvement(
-        self, v: Values, low: Values, given: Pairs | None = None
-    ) -> tuple[States, States, Pairs]:
+    def evaluation(self, v: Values, low: Values, log_pi: Pairs) -> tuple[States, States]:
+        """Returns `E[q] - D(pi | d) - v` for a policy pi, and bounds of its rounding errors."""
+        logits, noise = self.logits(v, low)
+        change = _sums(self.state, np.exp(log_pi) * (logits - log_pi), v.size)
+        return change[self.kept], self.doubt(change, noise, log_pi)
+
+    def improvement(self, v: Values, low: Values) -> tuple[States, States, Pairs]:
         """Returns `F(v) - v`, bounds of its rounding errors, and the log of the policy that F takes
-        at v; or the same for the policy that is given."""
-        n, (logits, noise) = v.size, self.logits(v, low)
-        change = log_sums(self.state, logits, np.full(n, -np.inf))
-        log_pi = logits - change[self.state] if given is None else given
-        if given is not None:
-            change = np.bincount(self.state, np.exp(log_pi) * (logits - log_pi), n)
-        doubt = 2 * np.bincount(self.state, np.exp(log_pi) * noise, n)
-        count = np.bincount(self.state, minlength=n)
-        doubt += np.finfo(float).eps * (count + TERMS) * (1 + np.abs(change))
-        return change[self.kept], doubt[self.kept], log_pi
+        at v."""
+        logits, noise = self.logits(v, low)
+        change = log_sums(self.state, logits, np.full(v.size, -np.inf))
+        log_pi = logits - change[self.state]
+        return change[self.kept], self.doubt(change, noise, log_pi), log_pi
+
+    def doubt(self, change: Values, noise: Pairs, log_pi: Pairs) -> States:
+        """Returns bounds of the rounding errors of a mean over actions."""
+        count = np.bincount(self.state, minlength=change.size)
+        of_logits = 2 * _sums(self.state, np.exp(log_pi) * noise, change.size)
+        of_sums = np.finfo(float).eps * (count + TERMS) * (1 + np.abs(change))
+        return (of_logits + of_sums)[self.kept]
 
     def inverse(self, log_pi: Pairs) -> Any:
         """Returns the function that multiplies a vector over states by `(I - P_pi)^-1`."""
@@ -164,8 +170,8 @@ class _Model:
         v, low, last, kept = self.fixed.copy(), np.zeros(self.fixed.size), np.inf, self.kept
         log_pi = self.log_default - log_sums(self.state, self.log_default, low - np.inf)[self.state]
         with suppress(NoPositiveSolution), np.errstate(over="ignore", invalid="ignore"):
+            change, doubt = self.evaluation(v, low, log_pi)
             for step in range(MOST_STEPS):
-                change, doubt, log_pi = self.improvement(v, low, None if step else log_pi)
                 ratio = float((np.abs(change) / doubt).max(initial=0.0))
                 if ratio <= 1 or (step and last / 2 < ratio < NEARLY):
                     return v, low
@@ -174,6 +180,7 @@ class _Model:
                 low[kept], last = added - (v[kept] - before), ratio
                 if not np.isfinite(v).all():
                     break
+                change, doubt, log_pi = self.improvement(v, low)
         problem = "the soft values could not be computed: a cycle gains more than it loses, or "
         problem += "their differences are beyond double precision."
         raise NotConverged(problem, remedy="Lower all rewards, or use a larger lam.")
@@ -190,3 +197,8 @@ class _Model:
             proved &= bool((sign * gap <= -noise).all())
         error = off.max() + np.finfo(float).eps * np.abs(v).max()
         return float(np.abs(change).max()), float(error) if proved else np.inf
+
+
+def _sums(index: np.ndarray, numbers: np.ndarray, size: int) -> Float[np.ndarray, " size"]:
+    """Returns the sum of the numbers at each index: of none, NumPy returns integers."""
+    return np.bincount(index, numbers, size).astype(np.float64)

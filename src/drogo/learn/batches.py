@@ -256,7 +256,7 @@ def make_data(
     most = ROWS_PER_CHUNK // (len(seeds) * min(batch_size, len(data)))
     longest = max(1, min(LONGEST_CHUNK, most))
     if plan.whole:
-        assert isinstance(source, CountedEdges)
+        source = source if isinstance(source, CountedEdges) else source.edges
         n = source.of_transition.size
         groups = [] if whole_batches else [Group(np.arange(n), min(batch_size, n), 1.0)]
         weight = source.weight / (source.count if groups else source.weight.sum())

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from drogo.learn.batches import make_data, make_plan
 from drogo.learn.learner import Learner, Objective, State, make_learner, take
 from drogo.learn.method import AbstractMethod
 from drogo.learn.methods import Drogo
-from drogo.learn.problem import AbstractProblem, Point
+from drogo.learn.problem import AbstractProblem, Point, Source
 from drogo.learn.settings import as_json, bare, grid_of, seed_list
 from drogo.learn.solution import Solution
 from drogo.learn.train import Callback, Progress, Training, diverged_at, history_rows, train
@@ -115,16 +115,14 @@ def fit(
         wrong = "a sweep continues no single solution. Continue each alone."
         raise ArgumentError(wrong, argument="continue_from")
     job = _Job(data, architecture, seed_list(seeds), truth or {}, continue_from)
-    groups: dict[Any, list[tuple[Any, ...]]] = {}
-    for values, point in points.items():
-        groups.setdefault(_shared(*point), []).append(values)
+    groups = _programs(data, problem, method, as_optimiser(optimiser))
     solutions: dict[tuple[Any, ...], Solution] = {}
     with progress_bar("fit") as show:
-        for k, members in enumerate(groups.values()):
+        for k, members in enumerate(groups):
             path = None if checkpoint is None else as_path("checkpoint", checkpoint)
             if path is not None and len(groups) > 1:  # one program cannot train all points
                 path = path.with_name(f"{path.stem}-{k}{path.suffix}")
-            training, progress = job.assemble([Point(*points[member]) for member in members])
+            training, progress = job.assemble(list(members.values()))
             if continue_from is not None:
                 progress = _continued(continue_from, progress, training)
             progress = train(training, progress, path, callbacks, show)
@@ -170,14 +168,34 @@ def _misplaced(name: str) -> ArgumentTypeError:
     return errors.unknown_argument(name, list(inspect.signature(fit).parameters)[:-1])
 
 
+def _programs(
+    data: Transitions, problem: AbstractProblem, method: AbstractMethod, optimiser: Any
+) -> list[dict[tuple[Any, ...], Point]]:
+    """Returns the points of a sweep, by their values, in the groups that one program trains. Each
+    has the data of its own problem, of which values that lie below all others are a part."""
+    groups: dict[Any, dict[tuple[Any, ...], Point]] = {}
+    for values, (swept, how) in grid_of(problem, method).items():
+        prepared = swept.prepare(swept.given(data), how)
+        adapted = swept.adapted(prepared)
+        exact = adapted.exact(prepared, how)
+        if exact is None and how.needs_solution:
+            wrong = f"{how.name} needs states that repeat. Use Drogo()."
+            raise ArgumentError(wrong, argument="method")
+        for more, (last,) in grid_of(optimiser).items():
+            point = Point(adapted, how, last, prepared, exact)
+            settled, scales = adapted.scaled(prepared, point)
+            point = point._replace(method=settled, scales=scales)
+            source = adapted.trained_on(prepared, point)
+            key = (*_shared(swept, how, last), _digest_of_rows(source))
+            groups.setdefault(key, {})[values + more] = point._replace(source=source)
+    return list(groups.values())
+
+
 def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:
-    """Returns what points of a sweep must have in common to be trained in one program."""
+    """Returns what points with equal data must have in common to be trained in one program."""
     leaves = jax.tree.map(lambda leaf: None, (bare(problem), method))
     lam = None if problem.shares_batches(method) else problem.lam
-    # Any field may have a part in the data that a problem makes of those that were given.
-    every = [field.name for field in fields(problem)]
-    names = every if problem.changes_source else problem.host_only
-    on_host = tuple(id(getattr(problem, name)) for name in names)  # may be functions
+    on_host = tuple(id(getattr(problem, name)) for name in problem.host_only)  # may be functions
     rest = replace(optimiser, step_size=1.0) if hasattr(optimiser, "name") else optimiser
     return jax.tree.structure(leaves), lam, on_host, rest
 
@@ -194,20 +212,9 @@ class _Job:
 
     def assemble(self, points: list[Point]) -> tuple[Training, Progress]:
         """Returns everything that training needs, and the progress before it."""
-        method, start, objectives = points[0].method, self.continue_from, []
-        problem = points[0].problem
-        prepared = problem.prepare(problem.given(self.data), method)
-        for k, point in enumerate(points):
-            problem, method = point.problem.adapted(prepared), point.method
-            exact = problem.exact(prepared, method)
-            if exact is None and method.needs_solution:
-                wrong = f"{method.name} needs states that repeat. Use Drogo()."
-                raise ArgumentError(wrong, argument="method")
-            settled = Point(problem, method, point.optimiser, exact)
-            method, scales = problem.scaled(prepared, settled)
-            points[k] = settled._replace(method=method)
-            objectives.append(Objective(problem, method, **scales))
-        first, shown, count = points[0], prepared.shown, len(self.seeds)
+        first, start, count = points[0], self.continue_from, len(self.seeds)
+        prepared, method, shown = first.prepared, first.method, first.prepared.shown
+        objectives = [Objective(point.problem, point.method, **point.scales) for point in points]
         learned = None if start is None else start.learner
         inputs = self.architecture.inputs(shown.observations) if learned is None else learned.inputs
         parts = (objectives[0], self.architecture, first.optimiser, inputs, shown, self.seeds)
@@ -215,8 +222,7 @@ class _Job:
         plan = make_plan(shown, method.batch_size, second=learner.objective.needs_moment)
         batches = first.problem.batches(prepared, learner, self.seeds, first)
         if batches is None:
-            source = first.problem.trained_on(prepared, plan, first)
-            batches = make_data(shown, source, plan, learner, self.seeds, first.method)
+            batches = make_data(shown, first.source, plan, learner, self.seeds, method)
         stacked = jax.tree.map(
             lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
         )
@@ -297,7 +303,7 @@ def _solutions(
                 arrays={name: part[runs] for name, part in arrays.items()} | judge.shared(begin),
                 learner=judge.learner.with_objective(take(judge.objectives, begin)),
                 state=take(progress.states, runs),
-                notes=(*prepared.notes, *stopped),
+                notes=(*point.prepared.notes, *stopped),
                 provenance={
                     "data": training.identity["data"],
                     "n_actions": prepared.data.n_actions,
@@ -371,9 +377,19 @@ def _data_digest(data: Transitions) -> str:
     table = data.observations
     every = max(1, len(table) // MOST_HASHED)
     shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
-    columns = (data.state, data.next_state, data.reward, data.terminated, data.terminal_reward)
-    actions = (part for part in (data.action, data.default) if part is not None)
-    return _digest_of(shown, *columns, data.weight, *actions)
+    default = () if data.default is None else (data.default,)
+    return _digest_of(shown, *_rows(data), *default)
+
+
+def _digest_of_rows(source: Source) -> str:
+    return _digest_of(*_rows(source))
+
+
+def _rows(source: Source) -> list[np.ndarray]:
+    """Returns the columns of transitions that are trained on."""
+    names = ("state", "next_state", "reward", "terminated", "terminal_reward", "weight", "action")
+    columns = (getattr(source, name) for name in names)
+    return [column for column in columns if column is not None]
 
 
 def _digest_of(*arrays: np.ndarray) -> str:

@@ -27,7 +27,7 @@ from drogo.learn.settings import Swept, check_fields
 from drogo.mdp.costs import Costs, Judged, as_costs
 
 if TYPE_CHECKING:
-    from drogo.learn.batches import Batches, Plan
+    from drogo.learn.batches import Batches
     from drogo.learn.judge import Judge
     from drogo.learn.learner import Learner
     from drogo.learn.solution import Solution
@@ -62,7 +62,11 @@ class Point(NamedTuple):
     problem: Any
     method: Any  # The method, with every setting resolved.
     optimiser: Any
+    prepared: Any = None
+    """The `Prepared` transitions: those of another lam may differ."""
     exact: Any = None  # The exact solution of the data, if it is known.
+    scales: Mapping[str, Any] = {}  # The numbers of `Objective` that follow from the data.
+    source: Any = None  # The `Source` of batches.
 
 
 class AbstractProblem(eqx.Module):
@@ -200,8 +204,13 @@ class AbstractProblem(eqx.Module):
         """Returns transitions weighed like the default policy's, as `drogo.data.under` does: not
         with a value `by_action`, and those of the default policy itself only if `always`."""
         said = Judged(None)
-        if self.judged:
+        if self.judged and data.outcome is not None:
             data, said = costed(data, self.costs, ends="ends" in self.judged)
+        elif self.costs is not None:
+            problem = "costs are given, and the data have terminal rewards already."
+            if not self.judged:
+                problem = f"costs are given, and {type(self).__name__} takes rewards as they are."
+            raise ArgumentError(problem, remedy="Leave them out.", argument="costs")
         weighed, notes = under(data, self.default_policy, by_action=by_action, always=always)
         found = chance(data)
         if found.several:
@@ -236,9 +245,9 @@ class AbstractProblem(eqx.Module):
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
         """Returns the method with numbers that follow from the data, and those of `Objective`."""
 
-    def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:
-        """Returns the transitions to sample, or the edges if updates evaluate the whole table."""
-        return prepared.shown.edges if plan.whole else prepared.shown
+    def trained_on(self, prepared: Prepared, point: Point) -> Source:
+        """Returns the transitions to train on."""
+        return prepared.shown
 
     def batches(
         self, prepared: Prepared, learner: Learner, seeds: list[int], point: Point
@@ -259,7 +268,8 @@ class AbstractProblem(eqx.Module):
         return solution
 
     def shares_batches(self, method: AbstractMethod) -> bool:
-        """Returns whether runs with different lam can be trained on the same batches."""
+        """Returns whether runs with different lam, whose data are equal, can be trained on the same
+        batches."""
         return not method.needs_solution
 
     # Solutions

@@ -20,7 +20,6 @@ from drogo.data.transitions import CountedEdges
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile
 from drogo.exact.columns import solve_edges
-from drogo.learn.batches import Plan
 from drogo.learn.judge import MOST_AT_ONCE, Judge, outputs
 from drogo.learn.method import BYTES_IN_RESULT, LARGEST_EXPONENT, AbstractMethod, is_small
 from drogo.learn.methods import Drogo, Regression
@@ -77,9 +76,9 @@ class Column(AbstractProblem):
     def _noted(self, prepared: Prepared) -> Prepared:
         """Adds notes on the ends that the maps lead to, where the exact maps of the data are known
         and finite."""
-        data, lams = prepared.data, self.lam if isinstance(self.lam, list) else [self.lam]
+        data = prepared.data
         known = data.repeats and data.terminated.any() and (data.reward < 0).all()
-        notes = [note for lam in lams for note in notes_of(data.edges, lam)] if known else []
+        notes = notes_of(data.edges, self.lam) if known else []
         return replace(prepared, notes=(*prepared.notes, *notes))
 
     def suited(self, prepared: Prepared) -> Column:
@@ -101,8 +100,7 @@ class Column(AbstractProblem):
         return f"{note}that its policy takes risks; drogo.Soft(lam) does not."
 
     def _check(self, data: Transitions) -> None:
-        for lam in self.lam if isinstance(self.lam, list) else [self.lam]:
-            check_anchored(data, lam)
+        check_anchored(data, self.lam)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
         data = prepared.data
@@ -155,16 +153,14 @@ class Column(AbstractProblem):
             scales["offset"] = 0.0 if taken.all() else np.where(taken, 0.0, dead_ends.ABSENT)
         return shared.with_cap(method, data, lam), scales
 
-    def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:
-        if not point.method.needs_solution and point.method.per_action:
-            shown = dead_ends.with_unseen_pairs(prepared.shown, point.problem.floor)
-            return shown.edges if plan.whole else shown
+    def trained_on(self, prepared: Prepared, point: Point) -> Source:
+        per_action, values = point.method.per_action, point.exact
         if not point.method.needs_solution:
-            return super().trained_on(prepared, plan, point)
-        values = point.exact
-        if point.method.per_action:
-            values = shared.with_negligible(point.problem.action_values(prepared.data, values))
-        return known_values(values, point.problem.lam)
+            shown = prepared.shown
+            return dead_ends.with_unseen_pairs(shown, self.floor) if per_action else shown
+        if per_action:
+            values = shared.with_negligible(self.action_values(prepared.data, values))
+        return known_values(values, self.lam)
 
     def judge(self, **parts: Any) -> Judge:
         return Judge(**parts)

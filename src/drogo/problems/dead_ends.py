@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from drogo.data import Transitions
+from drogo.data.empirical import pair_index
 from drogo.errors import counted
 from drogo.learn.problem import Prepared
 from drogo.mdp.arrays import leads_to
@@ -30,27 +32,43 @@ def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepare
     parts = (known.state[~over], known.next_state[~over], n, known.state[over])
     leads = leads_to(*parts)
     leads[data.next_state[data.terminated]] = True
-    left = np.bincount(data.state, minlength=n) > 0
+    left, reached = (np.bincount(at, minlength=n) > 0 for at in (data.state, data.next_state))
     lost = left & ~leads
-    closing = lost | (~left & ~leads if data.observations.ndim == 1 else False)
-    if not closing.any():
+    unknown = reached & ~left & ~leads & (data.observations.ndim == 1)
+    if not (lost | unknown).any():
         return prepared
-    facts, ends = {**prepared.facts, "anchor": data.terminal_states[0]}, closing[data.next_state]
-    data = replace(
-        data,
-        terminated=data.terminated | ends,
-        terminal_reward=np.where(ends, floor(data), data.terminal_reward),
-    )
-    frontier = lost[edges.state] & ~edges.usable
-    notes = prepared.notes
-    if lost.any():
-        what = counted(int(lost.sum()), "observation")
-        note = f"No end was ever reached from {what}, whose values are below all others"
-        notes = (*notes, f"{note}, though the data do not show all that follows them."
-                 if frontier.any() else f"{note}.")  # fmt: skip
-    complete = prepared.complete and not frontier.any()
-    changed = {"notes": notes, "complete": complete, "facts": facts}
+    facts = {**prepared.facts, "anchor": data.terminal_states[0]}
+    data = ending(data, (lost | unknown)[data.next_state], floor(data))
+    frontier = (lost[edges.state] & ~edges.usable).any() or unknown.any()
+    what = counted(int((lost | unknown).sum()), "observation")
+    note = f"No end was ever reached from {what}, whose values are below all others"
+    note += ", though the data do not show all that follows them." if frontier else "."
+    complete = prepared.complete and not frontier
+    changed = {"notes": (*prepared.notes, note), "complete": complete, "facts": facts}
     return replace(prepared, data=data, shown=data, **changed)
+
+
+def with_bad_outcomes(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepared:
+    """Returns transitions of the actions of which an outcome is known. Their other outcomes, into
+    states that were never left, become ends that are worth the `floor` of the data: left out, they
+    would make an action as good as the luck that was seen."""
+    data = prepared.data
+    pair, usable = pair_index(data), data.edges.usable[data.edges.of_transition]
+    bad = ~usable & (np.bincount(pair, usable) > 0)[pair]
+    if not bad.any():
+        return replace(prepared, data=data.rows(usable))
+    facts = {**prepared.facts, "anchor": data.terminal_states[0]}
+    note = f"{counted(np.unique(pair[bad]).size, 'pair')} of an observation and an action had "
+    note += "outcomes that were never left. These count as ends below all other values."
+    data = ending(data, bad, floor(data.rows(usable))).rows(usable | bad)
+    changed = {"notes": (*prepared.notes, note), "complete": False, "facts": facts}
+    return replace(prepared, data=data, **changed)
+
+
+def ending(data: Transitions, ends: Bool[np.ndarray, " n"], worth: float) -> Transitions:
+    """Returns transitions of which some more are ends."""
+    terminal_reward = np.where(ends, worth, data.terminal_reward)
+    return replace(data, terminated=data.terminated | ends, terminal_reward=terminal_reward)
 
 
 def with_unseen_pairs(data: Transitions, floor: Callable[[Transitions], float]) -> Transitions:

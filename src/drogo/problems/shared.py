@@ -44,10 +44,13 @@ def solve(source: MDP | Transitions, problem: AbstractProblem) -> Solution:
         NotConverged: It could not be computed accurately.
     """
     check_not_swept(problem)
-    if isinstance(source, MDP) and problem.default_policy is not None:
-        remedy = "Give it to the MDP: dataclasses.replace(mdp, default_policy=...)."
-        wrong = "an MDP has a default policy, and so has the problem."
-        raise ArgumentError(wrong, remedy=remedy, argument="problem")
+    for name, remedy in (
+        ("default_policy", "Give it to the MDP: dataclasses.replace(mdp, default_policy=...)."),
+        ("costs", "Leave them out, or give them to MDP.from_gymnasium(env, reward=costs)."),
+    ):
+        if isinstance(source, MDP) and getattr(problem, name) is not None:
+            wrong = f"the problem has {name}, and an MDP has its own."
+            raise ArgumentError(wrong, remedy=remedy, argument="problem")
     source = problem.given(source)
     if isinstance(source, Transitions) and not source.repeats:
         wrong = "the states of these transitions do not repeat, so they have no exact solution."

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from drogo.data import Transitions
 from drogo.data.arrays import as_type
-from drogo.data.empirical import Chance, check_terminated, costs_needed
+from drogo.data.empirical import Chance, check_terminated, costs_needed, pair_index
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError, counted
 from drogo.exact.soft import SoftValues, soft_values, soft_values_of_edges
@@ -20,7 +20,7 @@ from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
-from drogo.problems import shared
+from drogo.problems import dead_ends, shared
 from drogo.problems.column import Column
 
 LAM_OF_COST = 0.1
@@ -64,15 +64,14 @@ class Soft(Column):
             raise ArgumentError(problem, remedy=remedy, argument="data")
         check_terminated(data)
         prepared = super().weighed(data, **{**options, "by_action": True})
-        data = prepared.data
-        if data.repeats:  # the default policy chooses among the actions that are known
-            data = data.rows(data.edges.usable[data.edges.of_transition])
-            assert data.action is not None
-            assert data.default is not None
-            pair = np.stack([data.state, data.action], axis=1)
-            first = np.unique(pair, axis=0, return_index=True)[1]
-            total = np.bincount(data.state[first], data.default[first])
-            data = replace(data, default=data.default / total[data.state])
+        if not data.repeats:
+            return prepared
+        prepared = dead_ends.with_bad_outcomes(prepared, self.floor)
+        data = prepared.data  # the default policy chooses among the actions that are known
+        assert data.default is not None
+        first = np.unique(pair_index(data), return_index=True)[1]
+        total = np.bincount(data.state[first], data.default[first])
+        data = replace(data, default=data.default / total[data.state])
         return replace(prepared, data=data, shown=data)
 
     def suited(self, prepared: Prepared) -> Soft:
@@ -92,20 +91,18 @@ class Soft(Column):
 
     def closed(self, prepared: Prepared) -> Prepared:
         """Returns transitions whose states repeat, without the actions that may lead to a state in
-        which no choice of actions is sure to end. All actions there end, below all other values."""
+        which no choice of actions is sure to end. In those states, every action becomes a step into
+        an end below all other values."""
         data = prepared.data
         values = self._values(data) if data.repeats else None
         if values is None or not (lost := np.isneginf(values.log_e)).any():
             return prepared
         over = lost[data.state]
         kept = over | np.isfinite(values.actions[data.state, data.action])
-        data = replace(
-            data,
-            next_state=np.where(over, data.state, data.next_state),
-            terminated=data.terminated | over,
-            terminal_reward=np.where(over, self.floor(data), data.terminal_reward),
-        ).rows(kept)
-        facts = {"anchor": prepared.data.terminal_states[0]}
+        data = dead_ends.ending(data, over, self.floor(data)).rows(kept)
+        stays = np.where(lost[data.state], data.state, data.next_state)
+        data = replace(data, next_state=stays)
+        facts = {"anchor": prepared.data.terminal_states[0], **prepared.facts}
         note = f"From {counted(int(lost.sum()), 'observation')}, no choice of actions is sure to "
         note += "reach an end, as far as the data show. Their values are below all others, and "
         note += "actions that may lead there are not taken."

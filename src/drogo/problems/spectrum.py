@@ -144,8 +144,7 @@ class Spectrum(AbstractProblem):
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         lowest = float(data.reward.min())
-        lam = min(self.lam) if isinstance(self.lam, list) else self.lam
-        if self.matrix == "default" and -lowest / lam > LARGEST_EXPONENT:
+        if self.matrix == "default" and -lowest / self.lam > LARGEST_EXPONENT:
             least = f"lam of at least {-lowest / LARGEST_EXPONENT:.3g}"
             problem = f"exp(-r / lam) is too large: the lowest reward is {lowest:g}. Use {least}."
             raise ArgumentError(problem, argument="lam")
