@@ -73,7 +73,11 @@ def test_step_costs_that_replace_rewards_leave_ends_to_the_rewards():
     falling = judged([0] * 4, pays, times=times)
     values = falling.costs.of_steps(np.zeros(5), True, pays)[1]
     assert values == pytest.approx([0, 0, 0, 0, -1000])
+    assert any("later" in note for note in falling.notes)
     assert judged([0] * 4, [1.0, 0.5, 0.7], times=[0] * 4 + [10, 50, 10]).costs.best == 1.0
+    # Two goals at fixed distances, however often they are reached, are two goals.
+    ends, times = [1.0, 0.5] * 200, [2, 4] * 200
+    assert judged([0] * 4, ends, times=[0] * 4 + times).costs == Costs(best=1.0, worth=1000.0)
 
 
 def test_shaping_rewards_pay_for_the_way_and_not_for_going_on():

@@ -19,7 +19,7 @@ LEAST_HORIZON = 100
 """The smallest number of steps that the best end is worth more than one that pays nothing."""
 LASTING = 0.75
 """The share of their mean that steps late in an episode earn if going on pays."""
-FALLS, SEVERAL, MOST_PAIRS = -0.999, 2, 1000
+FALLS, SEVERAL, MOST_PAIRS = -0.999, 4, 1000
 """The correlation of the last reward with the length of the episode that time alone explains, the
 fewest different rewards and lengths that show it, and the most pairs of them that are kept."""
 
@@ -257,6 +257,7 @@ class Tally:
         free, best, worth = not own.negative, ends.highest, 1.0
         if free and self.falls:
             best = self.least
+            notes.append("Ends pay less the later they come, so that all that pay count as equal.")
         if free:
             whole = best if best > 0 else -ends.lowest or 1.0
             worth = EPISODES_OF_AN_END * self._longest * self._usual(costs) / whole
