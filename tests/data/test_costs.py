@@ -66,6 +66,10 @@ def test_step_costs_that_replace_rewards_leave_ends_to_the_rewards():
     said = judged([0, 0], [0, 0], given=-1.0)
     assert said.costs == Costs(1.0, worth=1000.0)
     assert not said.sure
+    for given in (None, -1.0):  # -1 is worse than 0, but that may be no goal either
+        said = judged([0, 0], [0, -1], given=given)
+        assert (said.costs.best, said.sure) == (0.0, False)
+        assert sum("taken for goals" in note for note in said.notes) == 1
     # The longest episode, of 300 steps, decides where it is known.
     assert judged([0, 0], [0, 1], horizon=300).costs.worth == 3000
     # 1 - 0.9 t / T of MiniGrid: the time explains what ends pay, but for lava.

@@ -48,14 +48,14 @@ class Costs:
     """The terminal reward of an end that pays 1 less than the best."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "last" or value is not None:
-                value = check_number(field.name, value)
-                object.__setattr__(self, field.name, value)
-            if value is not None and value < 0 and field.name != "best":
-                problem = f"{field.name} is {value}; it must not be negative."
-                raise ArgumentError(problem, argument=field.name)
+        for name, value in vars(self).items():
+            if name == "last" and value is None:
+                continue
+            number = check_number(name, value)
+            object.__setattr__(self, name, number)
+            if number < 0 and name != "best":
+                problem = f"{name} is {number}; it must not be negative."
+                raise ArgumentError(problem, argument=name)
         if self.step == self.charge == 0:
             raise ArgumentError("a step costs nothing: give step= or charge=.", argument="step")
 
@@ -152,6 +152,13 @@ class Summary(NamedTuple):
     def all_negative(self) -> bool:
         return self.negative == self.count
 
+    @property
+    def spread(self) -> float:
+        return self.highest - self.lowest if self.count else 0.0
+
+
+NOTHING = Summary()
+
 
 @dataclass
 class Tally:
@@ -175,11 +182,11 @@ class Tally:
     """Whether other rewards replace those of the environment."""
     longest: int = 0
     """The number of steps of the longest episode."""
-    steps: Summary = Summary()
+    steps: Summary = NOTHING
     """The rewards, or what replaces them, of the steps that ended nothing,"""
-    own: Summary = Summary()
+    own: Summary = NOTHING
     """and those of the environment."""
-    ends: Summary = Summary()
+    ends: Summary = NOTHING
     """The environment's rewards of the steps that ended an episode,"""
     least: float = np.inf
     """and the lowest of them that is positive."""
@@ -238,10 +245,8 @@ class Tally:
             return f"A step costs {-steps.lowest:g}.", Costs(step=-steps.lowest)
         step, said = 0.0, "A step costs what its reward says."
         if not steps.all_negative:
-            # The longest way to the best end costs no more than the worst end, unless all are equal.
-            most = (
-                (self.ends.highest - self.ends.lowest) / self._longest if self.ends.count else 0.0
-            )
+            # The longest way to the best end costs no more than the worst end, unless both are one.
+            most = self.ends.spread / self._longest
             mean = steps.charge / steps.count
             step = min(mean, most or mean)
             said = f"A step costs {step:.3g} besides what a negative reward says. Rewards that are "
@@ -263,11 +268,12 @@ class Tally:
             worth = EPISODES_OF_AN_END * self._longest * self._usual(costs) / whole
         elif self.replaced:
             worth = self._usual(costs) * own.count / own.charge
-        error, sure = self._objection(), not (free and best <= 0) or ends.lowest < ends.highest
+        error, sure = self._objection(), not (free and best <= 0)
         if not sure and error is None:
             problem = "No reward that was seen is positive, so nothing says whether the ends that "
             problem += "were seen are goals or failures."
             given = "terminal_reward=0" if self.replaced else "reward=-1"
+            given = given if ends.lowest == ends.highest else "terminal_reward as a function"
             remedy = f"If they are goals, give {given}; if not, collect until a good one is seen."
             command = "Use --reward=-1 if they are goals, or more --transitions."
             notes.append(f"{problem} The best of them are taken for goals. {remedy}")
