@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from drogo import (
+    MDP,
     Column,
     Continuing,
     Drogo,
@@ -21,7 +22,7 @@ from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.mdp import Costs
 from drogo.mdp.costs import judge
 from drogo.problems.worse_ends import suitable_lam
-from raising import raises
+from raising import raises, refused
 from small_data import table_of
 
 
@@ -147,6 +148,11 @@ def test_wrong_costs():
             Costs(**fields)
     with raises(ArgumentTypeError, "costs"):
         Column(costs=1.0)
+    # Costs that would have no effect.
+    given, known = Costs(step=5.0), table_of([0, 0], [1, 1], -1.0, [True, True])
+    refused(ArgumentError, "costs", Continuing, costs=given)
+    for source in (known, MDP.from_arrays([[0.0, 1.0], [0.0, 0.0]], [-1.0, 0.0], [1])):
+        refused(ArgumentError, "costs", solve, source, Column(costs=given))
 
 
 STEPS = table_of([0, 1, 1], [1, 0, 2], [0.0, 0.0, 1.0], [False, False, True], terminal_reward=None)

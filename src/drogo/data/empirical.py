@@ -94,6 +94,10 @@ def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Trans
         ends: Whether it matters which ends are good.
     """
     if data.outcome is None:
+        if costs is not None:
+            problem = "costs is given, and so are the values of the ends of these transitions."
+            remedy = "Leave costs out, or terminal_reward= where the data are made."
+            raise ArgumentError(problem, remedy=remedy, argument="costs")
         return data, Judged(None)
     over, outcome = data.terminated, data.outcome
     begins = previous(data) < 0

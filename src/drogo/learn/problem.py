@@ -109,6 +109,9 @@ class AbstractProblem(eqx.Module):
     def __check_init__(self) -> None:
         lam = check_that(lambda lam: 0 < lam < BEYOND_SINGLE, "positive, and less than 1e38")
         check_fields(self, lam=lam, tolerance=check_positive, costs=as_costs)
+        if self.costs is not None and not self.judged:
+            wrong = f"{type(self).__name__} takes rewards as they are, and has no use for costs."
+            raise ArgumentError(wrong, argument="costs")
         policy = self.default_policy
         if policy is not None and not callable(policy):
             try:

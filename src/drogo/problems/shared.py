@@ -48,6 +48,10 @@ def solve(source: MDP | Transitions, problem: AbstractProblem) -> Solution:
         remedy = "Give it to the MDP: dataclasses.replace(mdp, default_policy=...)."
         wrong = "an MDP has a default policy, and so has the problem."
         raise ArgumentError(wrong, remedy=remedy, argument="problem")
+    if isinstance(source, MDP) and problem.costs is not None:
+        remedy = "Make it with them: MDP.from_gymnasium(env, reward=costs)."
+        wrong = "an MDP has the costs of its steps and ends, and so has the problem."
+        raise ArgumentError(wrong, remedy=remedy, argument="costs")
     source = problem.given(source)
     if isinstance(source, Transitions) and not source.repeats:
         wrong = "the states of these transitions do not repeat, so they have no exact solution."
