@@ -4,7 +4,8 @@ environment.
     uv run benchmarks/environments.py --only Taxi-v4 environments:Dict-v0 --write
 
 Every action is tried on a copy of the environment with other random numbers, and the best is taken:
-by the mean for `Soft`, by the mean of the exponentials for `Column`. Success is a positive last reward, or an end if all are good.
+by the mean for `Soft`, by the mean of the exponentials for `Column`. Success is a positive last
+reward, or an end if all are good.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def judged(steps, ends, given=None, times=None, **options):
         ([0, 0], [1, 0, -1], {"step": 1, "best": 1, "worth": 1000}),  # Blackjack
         ([0, 0], [0.5, -1], {"step": 1, "best": 0.5, "worth": 2000}),
         ([-0.2, 0.4, -0.4, 0.0], [-100, 100],
-         {"step": 0.15, "charge": 1, "last": 0.25, "best": 100, "worth": 1}),  # LunarLander
+         {"step": 0.15, "charge": 1, "last": 0.15, "best": 100, "worth": 1}),  # LunarLander
         # A rare charge of 50 is no cost of 12.5 a step: 100 of 0.02 are as bad as the worst end.
         ([0, 0, 0, -50], [1, -1],
          {"step": 0.02, "charge": 1, "last": 0.02, "best": 1, "worth": 1}),
@@ -66,13 +66,22 @@ def test_step_costs_that_replace_rewards_leave_ends_to_the_rewards():
     said = judged([0, 0], [0, 0], given=-1.0)
     assert said.costs == Costs(1.0, worth=1000.0)
     assert not said.sure
+    for given in (None, -1.0):  # -1 is worse than 0, but that may be no goal either
+        said = judged([0, 0], [0, -1], given=given)
+        assert (said.costs.best, said.sure) == (0.0, False)
+        assert sum("taken for goals" in note for note in said.notes) == 1
     # The longest episode, of 300 steps, decides where it is known.
     assert judged([0, 0], [0, 1], horizon=300).costs.worth == 3000
     # 1 - 0.9 t / T of MiniGrid: the time explains what ends pay, but for lava.
-    falling = judged([0] * 4, [0.9, 0.5, 0.7, 0.0], times=[0, 0, 0, 0, 10, 50, 30, 7]).costs
-    values = falling.of_steps(np.zeros(4), True, np.array([0.9, 0.5, 0.7, 0.0]))[1]
-    assert values == pytest.approx([0, 0, 0, -1000])
+    pays, times = np.array([0.9, 0.5, 0.7, 0.3, 0.0]), [0, 0, 0, 0, 10, 50, 30, 70, 7]
+    falling = judged([0] * 4, pays, times=times)
+    values = falling.costs.of_steps(np.zeros(5), True, pays)[1]
+    assert values == pytest.approx([0, 0, 0, 0, -1000])
+    assert any("later" in note for note in falling.notes)
     assert judged([0] * 4, [1.0, 0.5, 0.7], times=[0] * 4 + [10, 50, 10]).costs.best == 1.0
+    # Two goals at fixed distances, however often they are reached, are two goals.
+    ends, times = [1.0, 0.5] * 200, [2, 4] * 200
+    assert judged([0] * 4, ends, times=[0] * 4 + times).costs == Costs(best=1.0, worth=1000.0)
 
 
 def test_shaping_rewards_pay_for_the_way_and_not_for_going_on():

@@ -109,7 +109,9 @@ def test_what_is_joined_must_fit_together(unchecked):
     assert (len(joined), joined.behaviour) == (18, None)
     np.testing.assert_allclose(joined.default, [1 / 3] * 6 + [0.5] * 6 + [1 / 3] * 6)
     images = Transitions.from_table(np.zeros((2, 3)), [0], [1], -1.0, [True])
-    for parts in ([], [data, chain()], [chain(), images]):
+    known = chain(**ACTION, terminal_reward=0.0)  # the ends of the others are judged
+    assert (known + data[:1]).outcome is None  # a step that ends nothing
+    for parts in ([], [data, chain()], [chain(), images], [data, known], [known, data]):
         refused(DataError, "parts", Transitions.concatenate, parts)
     refused(ArgumentTypeError, "parts", chain().__add__, "data.npz")
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import gymnasium
 import jax
@@ -49,9 +50,18 @@ def divided(data, phi):
     return data, phi.normalised(data)
 
 
+def without_an_action():
+    """One of four actions never occurs: its logit is far below the others'."""
+    data = data_of(WORLD, "coordinates")
+    data = replace(data[data.action != 3], n_actions=4)
+    method = Drogo(**FEW, action_values=True)
+    return data, fit(data, Column(), method, network=SMALL).potential()
+
+
 CASES = {
     "fourier": lambda: fitted("coordinates"),
     "actions": lambda: fitted("one-hot", Drogo(**FEW, action_values=True)),
+    "absent": without_an_action,
     "floats": lambda: fitted("pixels"),
     "entries": lambda: fitted("coordinates", GDO(**FEW)),
     "pixels": lambda: fitted("bytes"),

@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import MDP, GridWorld, exact
+from drogo import MDP, Column, GridWorld, exact, solve
 from drogo.errors import ArgumentError, ArgumentTypeError, MDPError
 from drogo.mdp import Costs
 from raising import raises, refused
@@ -17,6 +17,7 @@ def test_tables_of_gymnasium():
     for options in ({}, {"reward": -1.0}):
         mdp = MDP.from_gymnasium(env, **options)
         assert mdp.reward[[mdp.states.index(s) for s in range(16)]] == pytest.approx(expected)
+        assert any("worth -1000" in note for note in solve(mdp, Column()).notes)
     mdp = MDP.from_gymnasium(env, reward=Costs(step=2.0, worth=0.0))
     assert sorted(set(mdp.reward)) == [-2.0, 0.0]
     hole = {5, 7, 11, 12}
@@ -60,8 +61,8 @@ class Line(gymnasium.Env):
     observation_space = gymnasium.spaces.Dict({"cell": gymnasium.spaces.Discrete(6)})
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, alias=False, noise=False, end=5):
-        self.alias, self.noise, self.end = alias, noise, end
+    def __init__(self, alias=False, noise=False, end=5, pays=-1.0):
+        self.alias, self.noise, self.end, self.pays = alias, noise, end, pays
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -74,10 +75,14 @@ class Line(gymnasium.Env):
         if self.alias and self.cell == 3 and self.visits > 4:
             move = 0
         self.cell = int(np.clip(self.cell + move * (2 * action - 1), 0, 5))
-        return {"cell": self.cell}, -1.0, self.cell == self.end, False, {}
+        return {"cell": self.cell}, self.pays, self.cell == self.end, False, {}
 
 
 def test_dictionaries_and_observations_become_keys_and_tables():
+    assert solve(MDP.from_gymnasium(Line()), Column()).status == ("converged",)
+    unsure = solve(MDP.from_gymnasium(Line(pays=0.0), reward=-1.0), Column())
+    assert unsure.status == ("unverified",)
+    assert any("taken for goals" in note for note in unsure.notes)
     for end in (5, 99):
         mdp = MDP.from_gymnasium(Line(end=end))
         assert set(mdp.states) == {(("cell", cell),) for cell in range(6)}

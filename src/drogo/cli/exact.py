@@ -57,7 +57,8 @@ class Exact:
         if self.definition == "column":
             is_certain = mdp.outcomes.next_state.shape[2] == 1
             notes = notes_of(mdp.edges, self.lam) if is_certain else []
-            report["warnings"] = [text for text in (mdp.stuck_text, *notes) if text]
+            texts = (*mdp.notes, mdp.stuck_text, *notes)
+            report["warnings"] = [text for text in texts if text]
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
         settings = {}
         if world.grid is not None:

@@ -138,14 +138,19 @@ class Transitions:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
-        """Joins transitions of one environment, of which all have actions or none has. Equal
-        observations (bit for bit) are merged. A column that some parts do not have is left out."""
+        """Joins transitions of one environment, of which all have actions or none has, and of
+        which the values of ends are given in all or in none. Equal observations (bit for bit) are
+        merged. A column that some parts do not have is left out."""
         wanted = "several drogo.Transitions"
         parts = list(errors.check_type("parts", parts, Iterable, wanted))
         for part in parts:
             errors.check_type("parts", part, Transitions, wanted)
         if not parts:
             raise arrays.wrong("parts", "is empty; give at least one Transitions.")
+        judged = any(part.outcome is not None and part.terminated.any() for part in parts)
+        if judged and any(part.outcome is None for part in parts):
+            problem = "have given values of ends in some, and ends judged by rewards in others."
+            raise arrays.wrong("parts", problem, "Give terminal_reward= to all, or to none.")
         columns = {name: [getattr(part, name) for part in parts] for name in COLUMNS}
         tables = [part.observations for part in parts]
         shapes = {

@@ -203,7 +203,7 @@ def network_graph(learner: Learner, params: Any, table: np.ndarray, *, log_e: bo
         at = 0 if layer.out_features == "scalar" else slice(None)
         graph.then("MatMul", layer.weight[at].T).then("Add", layer.bias[at])
     if log_e:
-        graph.then("Mul", learner.objective.scale)
+        graph.then("Mul", learner.objective.scale).then("Add", learner.objective.offset)
         if isinstance(method, AbstractLinear):
             graph.then("Abs").then("Max", np.finfo(np.float32).tiny).then("Log")
         elif method.per_action:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -19,8 +19,9 @@ LEAST_HORIZON = 100
 """The smallest number of steps that the best end is worth more than one that pays nothing."""
 LASTING = 0.75
 """The share of their mean that steps late in an episode earn if going on pays."""
-FALLS = -0.999
-"""The correlation of the last reward with the length of the episode that time alone explains."""
+FALLS, SEVERAL, MOST_PAIRS = -0.999, 4, 1000
+"""The correlation of the last reward with the length of the episode that time alone explains, the
+fewest different rewards and lengths that show it, and the most pairs of them that are kept."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ class Costs:
     """The terminal reward of an end that pays 1 less than the best."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "last" or value is not None:
-                value = check_number(field.name, value)
-                object.__setattr__(self, field.name, value)
-            if value is not None and value < 0 and field.name != "best":
-                problem = f"{field.name} is {value}; it must not be negative."
-                raise ArgumentError(problem, argument=field.name)
+        for name, value in vars(self).items():
+            if name == "last" and value is None:
+                continue
+            number = check_number(name, value)
+            object.__setattr__(self, name, number)
+            if number < 0 and name != "best":
+                problem = f"{name} is {number}; it must not be negative."
+                raise ArgumentError(problem, argument=name)
         if self.step == self.charge == 0:
             raise ArgumentError("a step costs nothing: give step= or charge=.", argument="step")
 
@@ -73,7 +74,7 @@ def as_costs(name: str, value: Any) -> Costs | None:
         return value
     if isinstance(value, Mapping) and set(value) == {field.name for field in fields(Costs)}:
         return Costs(**value)
-    example = "give drogo.Costs(step=1.0), or leave it out."
+    example = "give drogo.mdp.Costs(step=1.0), or leave it out."
     raise ArgumentTypeError(f"{name} is a {type(value).__name__}; {example}", argument=name)
 
 
@@ -86,6 +87,8 @@ class Judged:
     notes: tuple[str, ...] = ()
     sure: bool = True
     """Whether the rewards say which ends are good."""
+    error: DataError | None = None
+    """The reason why these steps alone are no map to a good end."""
 
 
 def judge(
@@ -97,7 +100,7 @@ def judge(
     *,
     judge_ends: bool = True,
 ) -> Judged:
-    """Judges the rewards of steps.
+    """Judges the rewards of steps, and raises the error if there is one.
 
     Args:
         reward: The rewards, or what replaces them.
@@ -107,114 +110,204 @@ def judge(
         horizon: The longest possible episode, if that is known.
         judge_ends: Whether it matters which ends are good.
     """
-    replaced = not np.array_equal(reward, outcome)
-    if not replaced and (reward < 0).all():
-        return Judged(None, _all_cost(reward, terminated))
-    steps, ordinary, ends = reward[~terminated], outcome[~terminated], outcome[terminated]
-    longest = max(horizon, int(time.max(initial=0)) + 1, LEAST_HORIZON)
-    said, costs = _of_steps(steps, float(np.ptp(ends) if ends.size else 0.0) / longest)
-    if replaced and steps.size and costs["charge"] and np.ptp(steps) == 0:
-        said, costs = f"A step costs {-steps[0]:g}.", {"step": float(-steps[0]), "charge": 0.0}
-    usual = costs["step"] + costs["charge"] * float(
-        np.maximum(-steps, 0).mean() if steps.size else 1
-    )
-    if costs["charge"] and not (replaced and (reward < 0).all()):
-        each = costs["step"] + costs["charge"] * np.maximum(-steps, 0.0)
-        costs["last"] = float(np.median(each))
-    if not (ends.size and judge_ends):
-        return Judged(Costs(**costs), (said,))
-    _check_good(ordinary, time[~terminated], ends)
-    free, best = not (ordinary < 0).any(), float(ends.max())
-    paying, at = ends > 0, time[terminated]
-    if free and _falls(ends[paying], at[paying]):  # what varies is the time, not the end
-        best = float(ends[paying].min())
-    costs["best"] = best
-    if free:
-        whole = best if best > 0 else np.abs(ends).max() or 1.0
-        costs["worth"] = EPISODES_OF_AN_END * longest * usual / whole
-    elif replaced:
-        costs["worth"] = usual / float(np.maximum(-ordinary, 0.0).mean())
-    made = Costs(**costs)
-    pays = np.unique(ends)[::-1]
-    values = made.of_steps(pays, np.ones(pays.size, dtype=bool), pays)[1]
+    tally = Tally(replaced=not np.array_equal(reward, outcome), longest=horizon)
+    tally.add(reward, terminated, outcome, time)
+    judged = tally.judged(judge_ends=judge_ends)
+    if judged.error is not None:
+        raise judged.error
+    if judged.costs is None or not judge_ends:
+        return judged
+    pays = np.unique(outcome[terminated])[::-1]
+    values = judged.costs.of_steps(pays, np.ones(pays.size, dtype=bool), pays)[1]
     kinds = [
         f"one whose last reward is {pay:g} is worth {value:.4g}"
         for pay, value in zip(pays.tolist(), values.tolist(), strict=True)
         if value < 0
     ]
     kinds = kinds if len(kinds) < 4 else [kinds[0], f"{len(kinds) - 2} lie between", kinds[-1]]
-    if kinds:
-        return Judged(made, (said, f"The best end is worth 0; {', and '.join(kinds)}."))
-    unknown = free and best <= 0
-    return Judged(made, (said, *(_unknown(replaced) if unknown else ())), sure=not unknown)
+    said = (f"The best end is worth 0; {', and '.join(kinds)}.",) if kinds else ()
+    return replace(judged, notes=(*judged.notes, *said))
 
 
-def _of_steps(steps: Rewards, most: float) -> tuple[str, dict[str, float]]:
-    """Returns what the rewards of steps that end nothing cost, with a sentence that says so. Where
-    some are free, `most` is the largest cost of each, so that the longest way to the best end costs
-    no more than the worst end; 0 if all ends are equal."""
-    if steps.size and (steps < 0).all():
-        return "A step costs what its reward says.", {"step": 0.0, "charge": 1.0}
-    if not (steps < 0).any():
-        rest = ", and positive ones are left out" if (steps > 0).any() else ""
-        said = f"A step costs 1, because no reward of a step is negative{rest}."
-        return said, {"step": 1.0, "charge": 0.0}
-    mean = float(np.maximum(-steps, 0.0).mean())
-    step = min(mean, most or mean)
-    said = f"A step costs {step:.3g} besides what a negative reward says. Rewards that are not "
-    return f"{said}negative are left out.", {"step": step, "charge": 1.0}
+class Summary(NamedTuple):
+    """Some rewards: their number and that of negative ones, the sum of all and that of negative
+    ones with a plus, the lowest and the highest."""
+
+    count: float = 0.0
+    negative: float = 0.0
+    total: float = 0.0
+    charge: float = 0.0
+    lowest: float = np.inf
+    highest: float = -np.inf
+
+    def with_more(self, rewards: Rewards) -> Summary:
+        """Returns the summary of these and further rewards."""
+        charge = np.maximum(-rewards, 0.0)
+        sums = (rewards.size, np.count_nonzero(charge), rewards.sum(), charge.sum())
+        lowest, highest = rewards.min(initial=self.lowest), rewards.max(initial=self.highest)
+        added = (a + float(b) for a, b in zip(self, sums, strict=False))
+        return Summary(*added, float(lowest), float(highest))
+
+    @property
+    def all_negative(self) -> bool:
+        return self.negative == self.count
+
+    @property
+    def spread(self) -> float:
+        return self.highest - self.lowest if self.count else 0.0
 
 
-def _falls(pays: Rewards, time: Int[np.ndarray, " n"]) -> bool:
-    """Returns whether the time alone says what ends pay: the later, the less."""
-    if pays.size < 2 or not np.ptp(pays) or not np.ptp(time):
-        return False
-    return bool(np.corrcoef(time, pays)[0, 1] < FALLS)
+NOTHING = Summary()
 
 
-def _all_cost(reward: Rewards, terminated: np.ndarray) -> tuple[str, ...]:
-    """Returns what to say of ends whose rewards are costs like all others."""
-    ends, others = reward[terminated], reward[~terminated]
-    if ends.size and others.size and ends.max() < others.min():
-        return (
-            f"Every end that was seen costs more than any step ({-ends.max():g} at least): if a "
-            "better one exists, collect until it is seen.",
-        )
-    return ()
+@dataclass
+class Tally:
+    """Everything by which the rewards of steps are judged. It does not grow with their number.
 
+    A step of reward r costs, by the rewards of steps that end nothing:
 
-def _check_good(ordinary: np.ndarray, time: np.ndarray, ends: np.ndarray) -> None:
-    """Raises an error if an environment punishes all ends that were seen, or if going on pays: late
-    steps too, unlike those of a shaping reward, which pays for the way to a goal alone."""
-    lowest = ordinary.min(initial=0.0)
-    pays = ordinary.size and ordinary.mean() > 0 and ends.max() <= ordinary.max()
-    pays = pays and ordinary[time >= np.median(time)].mean() > LASTING * ordinary.mean()
-    if not (ends.max() < lowest or pays):
-        return
-    why = f"their last rewards are at most {ends.max():g}, and those of other steps at least "
-    why = f"{why}{lowest:g}"
-    if pays:
-        why = f"steps earn {ordinary.mean():g} on average, and the last ones no more"
-    problem = f"none of the {ends.size} ends that were seen is one to reach: {why}."
-    remedy = "Collect until a good one is seen. "
-    command = "Collect more transitions, for example --transitions=1000000. "
-    if pays:
-        remedy = "If the task is to go on, use the problem Continuing with NeverEnding(env, "
-        remedy, command = f"{remedy}at_end=0). ", f"{remedy}at_end=0) in Python. "
-    remedy += "If these are goals after all, give reward=-1 and terminal_reward=0."
-    command += "If these are goals after all, use --reward=-1 --terminal-reward=0."
-    raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
+    - where all rewards are negative, those of ends too: -r, and all ends are worth 0;
+    - where one negative number replaces them: that number;
+    - where all are negative: -r; where none is: 1;
+    - where some are: max(-r, 0), and the mean of that (or less, lest it outweighs the ends).
 
+    An end of reward r is worth, by the environment's own rewards of the other steps:
 
-def _unknown(replaced: bool) -> tuple[str, ...]:
-    """Returns the note, or raises the error, for ends of which the rewards say nothing."""
-    problem = (
-        "No reward that was seen is positive, so nothing says whether the ends that were seen "
-    )
-    problem += "are goals or failures."
-    given = "terminal_reward=0" if replaced else "reward=-1"
-    remedy = f"If they are goals, give {given}; if not, collect until a good one is seen."
-    if not replaced:
-        command = "Use --reward=-1 if they are goals, or more --transitions."
-        raise DataError(problem, remedy=remedy, command_remedy=command, argument="reward")
-    return (f"{problem} They are taken for goals. {remedy}",)
+    - where none is negative: 0 if it is the best, and if it pays nothing as much as ten of the
+      longest episodes cost;
+    - where some are: r - best, and in other units if other rewards replace them.
+    """
+
+    replaced: bool = False
+    """Whether other rewards replace those of the environment."""
+    longest: int = 0
+    """The number of steps of the longest episode."""
+    steps: Summary = NOTHING
+    """The rewards, or what replaces them, of the steps that ended nothing,"""
+    own: Summary = NOTHING
+    """and those of the environment."""
+    ends: Summary = NOTHING
+    """The environment's rewards of the steps that ended an episode,"""
+    least: float = np.inf
+    """and the lowest of them that is positive."""
+    costly_ends: bool = True
+    """Whether the rewards of ends, or what replaces them, are all negative."""
+    times: float = 0.0
+    """The sum of the times of the steps that ended nothing,"""
+    earned: float = 0.0
+    """and of these times their rewards."""
+    pairs: set[tuple[float, float]] = field(default_factory=set)
+    """The times and the rewards of the first ends that paid."""
+    falls: bool = False
+    """Whether the time alone says what these pay: the later, the less."""
+
+    def add(self, reward: Rewards, terminated: Any, outcome: Rewards, time: Any) -> None:
+        """Adds some steps, with the arguments of `judge`."""
+        going = ~terminated
+        own, at = outcome[going], time[going]
+        self.own = self.own.with_more(own)
+        self.steps = self.steps.with_more(reward[going]) if self.replaced else self.own
+        self.times, self.earned = self.times + float(at.sum()), self.earned + float(at @ own)
+        self.longest = max(self.longest, int(time.max(initial=-1)) + 1)
+        if going.all():
+            return
+        ends = outcome[terminated]
+        self.ends = self.ends.with_more(ends)
+        self.costly_ends &= bool((reward[terminated] < 0).all())
+        at, pays, before = time[terminated][ends > 0], ends[ends > 0], len(self.pairs)
+        self.least = float(pays.min(initial=self.least))
+        some = slice(MOST_PAIRS - before)
+        self.pairs.update(zip(at[some].tolist(), pays[some].tolist(), strict=True))
+        if len(self.pairs) > before:
+            at, pays = np.array(list(self.pairs)).T
+            several = min(np.unique(at).size, np.unique(pays).size) >= SEVERAL
+            self.falls = several and bool(np.corrcoef(at, pays)[0, 1] < FALLS)
+
+    def judged(self, *, judge_ends: bool = True) -> Judged:
+        """Returns what the rewards say. It raises no error."""
+        own, ends = self.own, self.ends
+        if not self.replaced and own.all_negative and self.costly_ends:
+            if not own.count or not ends.highest < own.lowest or not ends.count:
+                return Judged(None)
+            note = f"Every end that was seen costs more than any step ({-ends.highest:g} at "
+            note += "least): if a better one exists, collect until it is seen."
+            return Judged(None, (note,), sure=False)
+        said, costs = self._of_steps()
+        return self._of_ends(said, costs) if ends.count and judge_ends else Judged(costs, (said,))
+
+    def _of_steps(self) -> tuple[str, Costs]:
+        """Returns what steps cost, with a sentence that says so."""
+        steps = self.steps
+        if not steps.negative:
+            rest = ", and positive ones are left out" if steps.highest > 0 else ""
+            return f"A step costs 1, because no reward of a step is negative{rest}.", Costs()
+        if self.replaced and steps.lowest == steps.highest:
+            return f"A step costs {-steps.lowest:g}.", Costs(step=-steps.lowest)
+        step, said = 0.0, "A step costs what its reward says."
+        if not steps.all_negative:
+            # The longest way to the best end costs no more than the worst end, unless both are one.
+            most = self.ends.spread / self._longest
+            mean = steps.charge / steps.count
+            step = min(mean, most or mean)
+            said = f"A step costs {step:.3g} besides what a negative reward says. Rewards that are "
+            said += "not negative are left out."
+        costs = Costs(step=step, charge=1.0)
+        if self.replaced and steps.all_negative and self.costly_ends:
+            return said, costs
+        return said, replace(costs, last=step + max(-steps.highest, 0.0))
+
+    def _of_ends(self, said: str, costs: Costs) -> Judged:
+        """Returns the costs of steps with what ends are worth."""
+        own, ends, notes = self.own, self.ends, [said]
+        free, best, worth = not own.negative, ends.highest, 1.0
+        if free and self.falls:
+            best = self.least
+            notes.append("Ends pay less the later they come, so that all that pay count as equal.")
+        if free:
+            whole = best if best > 0 else -ends.lowest or 1.0
+            worth = EPISODES_OF_AN_END * self._longest * self._usual(costs) / whole
+        elif self.replaced:
+            worth = self._usual(costs) * own.count / own.charge
+        error, sure = self._objection(), not (free and best <= 0)
+        if not sure and error is None:
+            problem = "No reward that was seen is positive, so nothing says whether the ends that "
+            problem += "were seen are goals or failures."
+            given = "terminal_reward=0" if self.replaced else "reward=-1"
+            given = given if ends.lowest == ends.highest else "terminal_reward as a function"
+            remedy = f"If they are goals, give {given}; if not, collect until a good one is seen."
+            command = "Use --reward=-1 if they are goals, or more --transitions."
+            notes.append(f"{problem} The best of them are taken for goals. {remedy}")
+            if not self.replaced and ends.lowest == ends.highest:
+                error = DataError(problem, remedy=remedy, command_remedy=command, argument="reward")
+        costs = replace(costs, best=best, worth=worth)
+        return Judged(costs, tuple(notes), sure and error is None, error)
+
+    @property
+    def _longest(self) -> int:
+        return max(self.longest, LEAST_HORIZON)
+
+    def _usual(self, costs: Costs) -> float:
+        """Returns the mean cost of a step."""
+        return costs.step + costs.charge * self.steps.charge / max(self.steps.count, 1.0)
+
+    def _objection(self) -> DataError | None:
+        """Returns an error if an environment punishes all ends that were seen, or if going on pays:
+        late steps too, unlike those of a shaping reward, which pays for the way to a goal alone."""
+        own, ends, lowest = self.own, self.ends, min(self.own.lowest, 0.0)
+        pays = own.total > 0 and ends.highest <= own.highest
+        pays = pays and self.earned >= LASTING * self.times * own.total / own.count
+        if not (ends.highest < lowest or pays):
+            return None
+        why = f"their last rewards are at most {ends.highest:g}, and those of other steps at least "
+        why = f"{why}{lowest:g}"
+        remedy = "Collect until a good one is seen. "
+        command = "Collect more transitions, for example --transitions=1000000. "
+        if pays:
+            mean = own.total / own.count
+            why = f"steps earn {mean:g} on average, and the last ones no more"
+            remedy = "If the task is to go on, use the problem Continuing with NeverEnding(env, "
+            remedy, command = f"{remedy}at_end=0). ", f"{remedy}at_end=0) in Python. "
+        problem = f"none of the {ends.count:g} ends that were seen is one to reach: {why}."
+        remedy += "If these are goals after all, give reward=-1 and terminal_reward=0."
+        command += "If these are goals after all, use --reward=-1 --terminal-reward=0."
+        return DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from drogo.errors import MDPError, check_number
-from drogo.mdp.costs import Costs, judge
+from drogo.mdp.costs import Costs, Judged, judge
 
 MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000  # Real numbers may never repeat.
 
@@ -31,8 +31,9 @@ def tabulate(
     state: Key | None,
     max_states: int | None,
     seeds: list[int],
-) -> dict[str, Any]:
-    """Finds the arguments of `MDP.from_arrays`; `MDP.from_gymnasium` documents those of this."""
+) -> tuple[dict[str, Any], Judged]:
+    """Finds the arguments of `MDP.from_arrays`, and what the rewards say; `MDP.from_gymnasium`
+    documents those of this."""
     has_table = state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping)
     rows, start = _read(env) if has_table else _explore(env, state, max_states, seeds)
     states, terminal = list(rows), _terminal(rows, start)
@@ -48,20 +49,24 @@ def tabulate(
     P, shape = [], (len(states), len(states))
     for taken in (actions == action for action in range(actions.max() + 1)):
         P.append(sp.csr_array((weight[taken], (before[taken], after[taken])), shape=shape))
+    arguments = {"P": P, "terminal": terminal, "start": start, "states": states}
+    judged, given, r = Judged(None), outcome, np.zeros(len(states))
     if callable(reward):
-        r = np.array([float(reward(key)) for key in states])
-        return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
-    costs, given, r = None, outcome, np.zeros(len(states))
+        return {**arguments, "r": np.array([float(reward(key)) for key in states])}, judged
     if isinstance(reward, Costs):
-        costs = reward
+        judged = Judged(reward)
     elif reward is not None:
         given = np.full(outcome.size, check_number("reward", reward))
     over = terminal[after]
-    if costs is None and over.any() and (reward is not None or _differ(before, outcome).any()):
+    if (
+        judged.costs is None
+        and over.any()
+        and (reward is not None or _differ(before, outcome).any())
+    ):
         limit = (env.spec and env.spec.max_episode_steps) or 0
-        costs = judge(given, over, outcome, np.zeros(after.size, dtype=np.int64), limit).costs
-    if costs is not None:
-        given, values = costs.of_steps(given, over, outcome)
+        judged = judge(given, over, outcome, np.zeros(after.size, dtype=np.int64), limit)
+    if judged.costs is not None:
+        given, values = judged.costs.of_steps(given, over, outcome)
         ended = np.bincount(after, weight * over, len(states))
         r = np.bincount(after, weight * values, len(states)) / np.where(terminal, ended, 1.0)
     differ = _differ(before, given)
@@ -75,7 +80,7 @@ def tabulate(
         command = "Replace it with a step cost, for example --reward=-1."
         raise MDPError(problem, remedy=remedy, command_remedy=command, argument="env")
     r[before] = given
-    return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
+    return {**arguments, "r": r}, judged
 
 
 def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Hashable, Sequence, Sized
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -96,6 +96,10 @@ class MDP:
     """The probability of each action under the default policy."""
     states: Sequence[Hashable]
     """The label of each state: a cell, the key of an environment's state, or the index."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what the rewards of an environment were taken for."""
+    sure: bool = True
+    """Whether these rewards say which terminal states are good."""
 
     @property
     def n_states(self) -> int:
@@ -269,7 +273,8 @@ class MDP:
         given: Any = [seed] if isinstance(seed, bytes) or not np.iterable(seed) else seed
         if not (seeds := [check_whole("seed", one, 0) for one in given]):
             raise ArgumentError("seed is empty; give at least one seed.", argument="seed")
-        return cls.from_arrays(**tabulate(env, reward, state, max_states, seeds))
+        arguments, judged = tabulate(env, reward, state, max_states, seeds)
+        return replace(cls.from_arrays(**arguments), notes=judged.notes, sure=judged.sure)
 
 
 @runtime_checkable

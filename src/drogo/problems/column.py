@@ -177,7 +177,8 @@ class Column(AbstractProblem):
         else:
             states = np.flatnonzero(source.terminal)
             terminals = states, source.reward[states]
-            rest["notes"] = [source.stuck_text] * bool(source.stuck_text)
+            rest["notes"] = [text for text in (*source.notes, source.stuck_text) if text]
+            complete = source.sure
         v, error, further = self.exact_parts(source)
         arrays = exact_arrays(v, source, *terminals) | further
         complete = complete and bool(np.isfinite(v).all())
