@@ -27,21 +27,10 @@ from gymnasium import Space
 from jaxtyping import Array, Float, Shaped
 
 from drogo.device import to_device
-from drogo.errors import (
-    ArgumentError,
-    DataError,
-    check_number,
-    check_positive,
-    check_whole,
-)
+from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
 from drogo.learn.networks import DenseNetwork
 from drogo.learn.settings import at_least, check_values, from_keywords
-from drogo.use.shaping import (
-    AbstractShaping,
-    StepBatch,
-    number_of_actions,
-    range_of,
-)
+from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions, range_of
 
 ROUNDING = 1e-9  # The relative excess over the best reward that counts as rounding.
 TOGETHER = 4
