@@ -86,7 +86,7 @@ ROOMS = ("mdp", "exact", "worlds", "data", "learn", "problems", "use", "online",
          "integrations.sb3", "integrations.torchrl")  # fmt: skip
 MADE = """Batch Certificate DefaultPolicy DrogoError Edges Eigenvectors ExploringDQN GoalTask GridWorld
 HasMDP Judge LogVector MDP OnlineState Prepared Report Sample ShapedReplayBuffer Solution State Step
-StepBatch Transitions check_all names river_swim six_arms"""
+StepBatch Transitions names river_swim six_arms"""
 """Results, which are not made by their users, and functions without arguments."""
 LONGEST = 60
 """Seconds after which an attempt is a mistake: nothing here has much to compute."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from drogo import errors
 from drogo.data import arrays
@@ -18,12 +18,10 @@ from drogo.data.transitions import Transitions
 from drogo.errors import ArgumentError, check_choice, check_share
 from drogo.files import as_path
 from drogo.graph import Graph
+from drogo.mdp.model import Neighbours, Vectors, mean_gap
 from drogo.public import checked
 
 Function = Callable[[np.ndarray], Any]  # Maps a batch of observations to one number for each.
-Vectors = Float[np.ndarray, "*seeds states"]
-Neighbours = Int[np.ndarray, "pairs 2"]
-"""Indices of states that are one step apart, each pair once."""
 NEAR = 1e-6
 """The largest difference of a table and a network that agree, relative to 1 or to the value."""
 
@@ -282,11 +280,6 @@ def discounted_value(phi: Any, goal_reward: float, discount: float, goal: float 
 def mix(reward: Any, shaping: Any, weight: float | None) -> Any:
     """Returns the reward `(1 - w) r + w F` of a step, or of several; without a weight `r + F`."""
     return reward + shaping if weight is None else (1 - weight) * reward + weight * shaping
-
-
-def mean_gap(values: Vectors, pairs: Neighbours) -> Any:
-    """Returns the mean absolute difference of each vector between the states of some pairs."""
-    return np.abs(values[..., pairs[:, 0]] - values[..., pairs[:, 1]]).mean(axis=-1)
 
 
 def mean_step(values: Vectors, neighbours: Neighbours) -> Float[np.ndarray, "*seeds"] | np.float64:

@@ -20,7 +20,7 @@ from drogo.data.empirical import chance, previous
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.mdp import Costs
 from drogo.mdp.costs import judge
-from drogo.problems.worse_ends import suitable_lam
+from drogo.problems.ends import suitable_lam
 from raising import raises
 from small_data import table_of
 

@@ -8,7 +8,7 @@ import needs
 from drogo import collect
 from drogo.errors import ArgumentError, MDPError
 from drogo.mdp import Costs
-from drogo.problems.worse_ends import notes_of, suitable_lam
+from drogo.problems.ends import notes_of, suitable_lam
 from drogo.worlds.grid import COLOURS
 from drogo.worlds.minigrid import NotSearchable
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve

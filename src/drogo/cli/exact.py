@@ -46,7 +46,7 @@ class Exact:
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures
-        from drogo.problems.worse_ends import notes_of
+        from drogo.problems.ends import notes_of
 
         mdp = world.mdp
         began = time.perf_counter()

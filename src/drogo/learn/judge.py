@@ -20,7 +20,7 @@ from drogo.device import to_device
 from drogo.learn.batches import Plan, weighed_batch
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.problem import Point, Prepared
-from drogo.potential import mean_gap
+from drogo.mdp.model import mean_gap
 
 HUGE = 1e38  # The number that stands for an infinite residual, so that means are finite.
 STANDARD_ERRORS = 3.0  # The number of standard errors that are subtracted from a group's residual.

@@ -23,8 +23,8 @@ from drogo.files import Header
 from drogo.learn.settings import from_keywords
 from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
+from drogo.mdp.model import mean_gap
 from drogo.online.base import AbstractOnlineMap
-from drogo.potential import mean_gap
 from drogo.problems.column import Column
 from drogo.problems.shared import ActionModel
 from drogo.use.options import FrozenMap

@@ -27,9 +27,9 @@ from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import AbstractProblem, Point, Prepared, Source
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, network_graph, single_value, value_function
-from drogo.potential import Potential, mean_gap
-from drogo.problems import dead_ends, shared
-from drogo.problems.worse_ends import notes_of, suitable_lam
+from drogo.mdp.model import mean_gap
+from drogo.potential import Potential
+from drogo.problems import ends, shared
 
 
 class Column(AbstractProblem):
@@ -79,7 +79,7 @@ class Column(AbstractProblem):
         and finite."""
         data, lams = prepared.data, self.lam if isinstance(self.lam, list) else [self.lam]
         known = data.repeats and data.terminated.any() and (data.reward < 0).all()
-        notes = [note for lam in lams for note in notes_of(data.edges, lam)] if known else []
+        notes = [note for lam in lams for note in ends.notes_of(data.edges, lam)] if known else []
         return replace(prepared, notes=(*prepared.notes, *notes))
 
     def suited(self, prepared: Prepared) -> Column:
@@ -87,11 +87,11 @@ class Column(AbstractProblem):
         the cheapest ways."""
         known = prepared.data.repeats and (prepared.data.reward < 0).all()
         lam = float(self.lam)
-        return replace(self, lam=suitable_lam(prepared.data.edges, lam)) if known else self
+        return replace(self, lam=ends.suitable_lam(prepared.data.edges, lam)) if known else self
 
     def closed(self, prepared: Prepared) -> Prepared:
         """Returns transitions in which states that lead to no end have a value below all others."""
-        return dead_ends.closed(prepared, self.floor)
+        return ends.closed(prepared, self.floor)
 
     def of_chance(self, found: Chance) -> str:
         if found.hidden:
@@ -152,12 +152,12 @@ class Column(AbstractProblem):
             scales["scale"] = shared.scale_of_costs(data.reward, lam)
         if method.per_action and not method.needs_solution and data.n_actions:
             taken = np.bincount(data.action, minlength=data.n_actions) > 0  # pyright: ignore
-            scales["offset"] = 0.0 if taken.all() else np.where(taken, 0.0, dead_ends.ABSENT)
+            scales["offset"] = 0.0 if taken.all() else np.where(taken, 0.0, ends.ABSENT)
         return shared.with_cap(method, data, lam), scales
 
     def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:
         if not point.method.needs_solution and point.method.per_action:
-            shown = dead_ends.with_unseen_pairs(prepared.shown, point.problem.floor)
+            shown = ends.with_unseen_pairs(prepared.shown, point.problem.floor)
             return shown.edges if plan.whole else shown
         if not point.method.needs_solution:
             return super().trained_on(prepared, plan, point)
