@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,11 +19,18 @@ from jaxtyping import Array
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.empirical import Chance, chance, costed, unseen_pairs
 from drogo.data.transitions import CountedEdges
-from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive, check_that
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    Positive,
+    check_fields,
+    check_that,
+)
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
-from drogo.learn.settings import Swept, check_fields
+from drogo.learn.settings import Swept
 from drogo.mdp.costs import Costs, Judged, as_costs
 
 if TYPE_CHECKING:
@@ -33,7 +40,8 @@ if TYPE_CHECKING:
     from drogo.learn.solution import Solution
 
 Source = Transitions | CountedEdges
-BEYOND_SINGLE = 1e38  # Networks compute in single precision, which has no larger numbers.
+check_lam = check_that(lambda lam: 0 < lam < 1e38, "positive, and less than 1e38")
+"""Networks compute in single precision, which has no larger numbers."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +76,18 @@ class Point(NamedTuple):
 class AbstractProblem(eqx.Module):
     """A quantity of a Markov decision process that is computed or learned."""
 
-    lam: Swept = 20.0
+    lam: Annotated[Swept, check_lam] = 20.0
     """Temperature lambda, in units of reward. Smaller values make the map more sensitive to it."""
     default_policy: DefaultPolicy | None = None
     """The policy that the map belongs to: one probability for each action, or a function
     `default_policy(observations, actions)` that returns the probability of each action of a batch
     (the density, for vectors). By default that of the environment's MDP if known, or uniform."""
-    tolerance: float = eqx.field(static=True, default=0.1)
+    tolerance: Positive = eqx.field(static=True, default=0.1)
     """The largest difference of any value from the exact solution of the data in a converged fit,
     at least a thousandth and at most a twentieth of the map's depth. If no solution is known: the
     largest residual relative to exp(-r / lam)."""
 
-    costs: Any = eqx.field(static=True, default=None)
+    costs: Annotated[Any, as_costs] = eqx.field(static=True, default=None)
     """The `Costs` that steps and ends have, for rewards that are not all negative. By default the
     rewards of the data say them; a solution's problem has those that were used."""
 
@@ -107,8 +115,7 @@ class AbstractProblem(eqx.Module):
     """The arrays that hold rows of `observations`."""
 
     def __check_init__(self) -> None:
-        lam = check_that(lambda lam: 0 < lam < BEYOND_SINGLE, "positive, and less than 1e38")
-        check_fields(self, lam=lam, tolerance=check_positive, costs=as_costs)
+        check_fields(self)
         policy = self.default_policy
         if policy is not None and not callable(policy):
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from drogo.learn.method import AbstractMethod
 from drogo.learn.methods import ALLO
 from drogo.learn.networks import Outputs
 from drogo.learn.problem import AbstractProblem, Point, Prepared
-from drogo.learn.settings import Swept, check_fields
+from drogo.learn.settings import Swept
 from drogo.learn.solution import Solution
 from drogo.learn.value import network_graph
 from drogo.potential import Potential, mean_step
@@ -61,7 +61,7 @@ class Spectrum(AbstractProblem):
     """The number of eigenvectors."""
     matrix: str = eqx.field(static=True, default="laplacian", kw_only=True)
     """One of "laplacian", "successor" and "default"."""
-    discount: float = eqx.field(static=True, default=0.99, kw_only=True)
+    discount: Annotated[float, check_inside] = eqx.field(static=True, default=0.99, kw_only=True)
     """The discount factor, for "successor" only."""
     bounded: bool | None = eqx.field(static=True, default=None, kw_only=True)
     """Puts the row sums of P~ on the diagonal, not 1, as `fit` does where states do not repeat."""
@@ -92,7 +92,6 @@ class Spectrum(AbstractProblem):
     def __check_init__(self) -> None:
         check_whole("vectors", self.vectors, 1, MOST_VECTORS)
         check_choice("matrix", self.matrix, MATRICES)
-        check_fields(self, discount=check_inside)
         if self.matrix != "default" and isinstance(self.lam, list):
             problem = f"the matrix {self.matrix!r} has no lam, so that a sweep over it is idle."
             raise ArgumentError(problem, argument="lam")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import gymnasium
 import numpy as np
@@ -25,10 +25,11 @@ from drogo.data.step import NumberOfStep, Step
 from drogo.errors import (
     ArgumentError,
     DataError,
+    Positive,
+    Share,
     check_choice,
-    check_number,
-    check_positive,
-    check_share,
+    check_cost,
+    check_fields,
     check_type,
 )
 from drogo.mdp.arrays import as_floats
@@ -43,26 +44,20 @@ Wrapped = TypeVar("Wrapped", gymnasium.Env, VectorEnv)
 class Shaping:
     """The rule by which a potential shapes rewards."""
 
-    weight: float | None = 0.5
+    weight: Share | None = 0.5
     """The share of the shaping reward in the mix, or None to add it to the reward."""
-    discount: float = 0.99
+    discount: Share = 0.99
     """The discount of the agent."""
     terminal: str = "zero"
     """Either "zero" or "keep", as in `PotentialShaping`."""
-    reward: float | None = None
+    reward: Annotated[float, check_cost] | None = None
     """A cost of every step for a map that learns online, in place of the agent's rewards."""
-    goal_reward: float | None = None
+    goal_reward: Positive | None = None
     """The reward of an agent that gets one at the goal alone, as in `Solution.potential`."""
 
     def __post_init__(self) -> None:
-        checks = {"weight": check_share, "discount": check_share, "reward": check_number,
-                  "goal_reward": check_positive}  # fmt: skip
-        for name, check in checks.items():
-            if name == "discount" or getattr(self, name) is not None:
-                object.__setattr__(self, name, check(name, getattr(self, name)))
+        check_fields(self)
         check_choice("terminal", self.terminal, ("zero", "keep"))
-        if self.reward is not None and not self.reward < 0:
-            raise ArgumentError(f"reward is {self.reward}; it must be negative.", argument="reward")
         if self.goal_reward is not None and not 0 < self.discount < 1:
             problem = f"discount is {self.discount}; goal_reward needs one above 0 and below 1."
             raise ArgumentError(problem, argument="discount")

@@ -13,8 +13,8 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int
 
-from drogo.data.step import NumberOfStep, Step, check_cost
-from drogo.errors import check_whole
+from drogo.data.step import NumberOfStep, Step, number_or_function
+from drogo.errors import check_cost, check_whole
 from drogo.learn import MLP
 from drogo.learn.methods import Drogo
 from drogo.online import OnlineMap
@@ -114,9 +114,8 @@ def discover_deep(
     `reward` is the cost of a step for the map, by default the environment's: with -1.0 the map is
     blind to rewards. `settings` are arguments of the map, in place of `LEARNING`."""
     check_whole("limit", limit, 1)
-    check_cost(reward)
     rng = np.random.default_rng([seed, 1])
-    env = _Walked(make_env(), reward)
+    env = _Walked(make_env(), number_or_function("reward", reward, check_cost))
     online, capacity = None, max(2, cycle.iterations * cycle.steps)
     if cycle.p_option > 0:
         defaults = {**LEARNING, "seed": seed, "capacity": capacity} if make_map is OnlineMap else {}
