@@ -219,9 +219,12 @@ class Column(AbstractProblem):
     def values_of(self, solution: Solution, seed: int) -> Callable[[np.ndarray], np.ndarray]:
         """Returns the values of one seed by its network alone, as a function of a batch."""
         k = solution.index(seed)
+        of_one = single_value(*shared.trained(solution, k), solution.log_scale[k])
 
         def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
             batch = as_type("this solution", batch, solution.observations.dtype)
+            if len(batch) == 1:  # without a call of a compiled program
+                return np.array([of_one(batch[0])])
             shown = shared.filled(batch) if len(batch) < MOST_AT_ONCE else batch
             return self._by_network(solution, shown, slice(k, k + 1))[0, : len(batch)]
 
@@ -256,16 +259,14 @@ class Column(AbstractProblem):
         if not scale > 0:
             problem = f"the map of seed {seed} is constant; it cannot be normalised."
             raise ArgumentError(problem, argument="seed")
-        single: Callable[[np.ndarray], float] | None = None
-        graph = None
+        graph = values = None
         if solution.learner is not None:
-            learner, params = shared.trained(solution, k)
-            single = single_value(learner, params, solution.log_scale[k])
-            whole = partial(network_graph, learner, params, solution.observations, log_e=True)
+            parts = (*shared.trained(solution, k), solution.observations)
+            whole = partial(network_graph, *parts, log_e=True)
             graph = lambda: whole().then("Sub", solution.log_scale[k])  # noqa: E731
-
-        values, name = self.values_of(solution, seed), f"the potential of seed {seed}"
-        return shared.make_potential(solution, solution.v[k], values, name, scale, single, graph)
+            values = self.values_of(solution, seed)
+        name = f"the potential of seed {seed}"
+        return shared.make_potential(solution, solution.v[k], values, name, scale, graph)
 
     def goal_potential(self, solution: Solution, seed: int) -> float:
         if not solution.terminal_rewards.size:

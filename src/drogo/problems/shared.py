@@ -123,20 +123,19 @@ def check_no_options(view: str, options: Mapping[str, Any]) -> None:
 def make_potential(
     solution: Solution,
     v: Float[np.ndarray, " distinct"],
-    values: Callable[[np.ndarray], np.ndarray],
+    values: Callable[[np.ndarray], np.ndarray] | None,
     name: str,
     scale: float = 1.0,
-    single: Callable[[np.ndarray], float] | None = None,
     graph: Callable[[], Graph] | None = None,
 ) -> Potential:
     """Returns values over the observations of a solution as a potential, divided by a scale. Others
-    are evaluated by a network: by `values` of a batch, or `single`, which is faster, and elsewhere
-    by its `graph`. Where an exact solution has no value, it is the lowest of all."""
+    are evaluated by a network: by `values` of a batch, and elsewhere by its `graph`. Where an exact
+    solution, which has none, has no value, it is the lowest of all."""
     otherwise = None
-    if solution.learner is None:
+    if values is None:
         v = finite_values(v)
     else:
-        otherwise = Potential(values, name=name, single=single, graph=graph).divided(scale)
+        otherwise = Potential(values, name=name, graph=graph).divided(scale)
     table = solution.observations
     return Potential.from_states(table, v / scale, name=name, otherwise=otherwise)
 

@@ -299,11 +299,9 @@ class Spectrum(AbstractProblem):
             negated = self.matrix == "successor" and vector == 0
         sign = -1.0 if negated else 1.0
         v, mixing = sign * solution.v[k, vector], sign * solution.mixing[k, vector]
-        learned = None if solution.learner is None else shared.trained(solution, slice(k, k + 1))
 
         def values(batch: np.ndarray) -> np.ndarray:
-            assert learned is not None
-            return outputs(*learned, batch)[0] @ mixing
+            return outputs(*shared.trained(solution, slice(k, k + 1)), batch)[0] @ mixing
 
         def graph() -> Graph:
             parts = (*shared.trained(solution, k), solution.observations)
@@ -311,7 +309,8 @@ class Spectrum(AbstractProblem):
 
         scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
         name = f"the potential of seed {seed}, vector {vector}"
-        return shared.make_potential(solution, v, values, name, scale, graph=graph)
+        learned = None if solution.learner is None else values
+        return shared.make_potential(solution, v, learned, name, scale, graph)
 
     def check_solution(self, solution: Solution) -> None:
         super().check_solution(solution)

@@ -61,7 +61,8 @@ class GoalTask:
             return np.where(np.isneginf(raw), v.min(), raw)
 
         if solution.provenance["repeats"]:
-            return make_potential(solution, v, values, name, scale)
+            learned = None if solution.learner is None else values
+            return make_potential(solution, v, learned, name, scale)
         shape = solution.observations.shape[1:]
         return Potential(values, shape, name=name).divided(scale)
 
