@@ -108,9 +108,12 @@ def judge(
         judge_ends: Whether it matters which ends are good.
     """
     replaced = not np.array_equal(reward, outcome)
-    if not replaced and (reward < 0).all():
-        return Judged(None, _all_cost(reward, terminated))
     steps, ordinary, ends = reward[~terminated], outcome[~terminated], outcome[terminated]
+    if not replaced and (reward < 0).all():
+        if not (ends.size and steps.size and ends.max() < steps.min()):
+            return Judged(None)
+        note = f"Every end that was seen costs more than any step ({-ends.max():g} at least): if a "
+        return Judged(None, (f"{note}better one exists, collect until it is seen.",))
     longest = max(horizon, int(time.max(initial=0)) + 1, LEAST_HORIZON)
     said, costs = _of_steps(steps, float(np.ptp(ends) if ends.size else 0.0) / longest)
     if replaced and steps.size and costs["charge"] and np.ptp(steps) == 0:
@@ -145,8 +148,16 @@ def judge(
     kinds = kinds if len(kinds) < 4 else [kinds[0], f"{len(kinds) - 2} lie between", kinds[-1]]
     if kinds:
         return Judged(made, (said, f"The best end is worth 0; {', and '.join(kinds)}."))
-    unknown = free and best <= 0
-    return Judged(made, (said, *(_unknown(replaced) if unknown else ())), sure=not unknown)
+    if not free or best > 0:
+        return Judged(made, (said,))
+    problem = "No reward that was seen is positive, so nothing says whether the ends that were "
+    problem += "seen are goals or failures."
+    given = "terminal_reward=0" if replaced else "reward=-1"
+    remedy = f"If they are goals, give {given}; if not, collect until a good one is seen."
+    if not replaced:
+        command = "Use --reward=-1 if they are goals, or more --transitions."
+        raise DataError(problem, remedy=remedy, command_remedy=command, argument="reward")
+    return Judged(made, (said, f"{problem} They are taken for goals. {remedy}"), sure=False)
 
 
 def _of_steps(steps: Rewards, most: float) -> tuple[str, dict[str, float]]:
@@ -172,17 +183,6 @@ def _falls(pays: Rewards, time: Int[np.ndarray, " n"]) -> bool:
     return bool(np.corrcoef(time, pays)[0, 1] < FALLS)
 
 
-def _all_cost(reward: Rewards, terminated: np.ndarray) -> tuple[str, ...]:
-    """Returns what to say of ends whose rewards are costs like all others."""
-    ends, others = reward[terminated], reward[~terminated]
-    if ends.size and others.size and ends.max() < others.min():
-        return (
-            f"Every end that was seen costs more than any step ({-ends.max():g} at least): if a "
-            "better one exists, collect until it is seen.",
-        )
-    return ()
-
-
 def _check_good(ordinary: np.ndarray, time: np.ndarray, ends: np.ndarray) -> None:
     """Raises an error if an environment punishes all ends that were seen, or if going on pays: late
     steps too, unlike those of a shaping reward, which pays for the way to a goal alone."""
@@ -204,17 +204,3 @@ def _check_good(ordinary: np.ndarray, time: np.ndarray, ends: np.ndarray) -> Non
     remedy += "If these are goals after all, give reward=-1 and terminal_reward=0."
     command += "If these are goals after all, use --reward=-1 --terminal-reward=0."
     raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
-
-
-def _unknown(replaced: bool) -> tuple[str, ...]:
-    """Returns the note, or raises the error, for ends of which the rewards say nothing."""
-    problem = (
-        "No reward that was seen is positive, so nothing says whether the ends that were seen "
-    )
-    problem += "are goals or failures."
-    given = "terminal_reward=0" if replaced else "reward=-1"
-    remedy = f"If they are goals, give {given}; if not, collect until a good one is seen."
-    if not replaced:
-        command = "Use --reward=-1 if they are goals, or more --transitions."
-        raise DataError(problem, remedy=remedy, command_remedy=command, argument="reward")
-    return (f"{problem} They are taken for goals. {remedy}",)

@@ -48,9 +48,9 @@ def tabulate(
     P, shape = [], (len(states), len(states))
     for taken in (actions == action for action in range(actions.max() + 1)):
         P.append(sp.csr_array((weight[taken], (before[taken], after[taken])), shape=shape))
+    arguments = {"P": P, "terminal": terminal, "start": start, "states": states}
     if callable(reward):
-        r = np.array([float(reward(key)) for key in states])
-        return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
+        return {**arguments, "r": np.array([float(reward(key)) for key in states])}
     costs, given, r = None, outcome, np.zeros(len(states))
     if isinstance(reward, Costs):
         costs = reward
@@ -75,7 +75,7 @@ def tabulate(
         command = "Replace it with a step cost, for example --reward=-1."
         raise MDPError(problem, remedy=remedy, command_remedy=command, argument="env")
     r[before] = given
-    return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
+    return {**arguments, "r": r}
 
 
 def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo import errors
-from drogo.errors import ArgumentError, Count, Flag, Share, check_choice, check_whole
+from drogo.errors import ArgumentError, Count, Flag, check_choice, check_whole
 from drogo.learn.architectures import MOST_COORDINATES, AnyOptimiser, Optimiser, as_optimiser
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.methods import Drogo
@@ -53,12 +53,6 @@ class OnlineSettings:
     cell of observations. With None there is no map before the first real terminal state."""
     until_found: Flag = True
     """Ends optimism as soon as a terminal state was seen that is worth as much."""
-    known_after: Count = 1
-    """The number of visits before an action counts as tried in a cell of observations."""
-    untried_share: Share = 0.0
-    """The share of a batch that is sampled from steps that left a cell with an untried action."""
-    evenly: Flag = False
-    """Samples all pairs of a cell and an action equally often, however often they were tried."""
     capacity: Annotated[int, errors.at_least(2)] = 100_000
     """The number of steps that are kept."""
     updates_per_step: errors.Positive = 0.5
@@ -74,6 +68,12 @@ class OnlineSettings:
 
     def __post_init__(self) -> None:
         errors.check_fields(self)
+
+    def sampler(self, method: Drogo) -> Sampler:
+        """Returns the sampling of batches for a method whose settings are resolved."""
+        n = int(method.batch_size or 0)
+        terminal_steps = round((method.terminal_fraction or 0.0) * n)
+        return Sampler(n, terminal_steps, self.optimism is not None)
 
 
 class Snapshot(NamedTuple):
@@ -138,10 +138,7 @@ class OnlineLearner(eqx.Module):
         self.log_default = jnp.log(jnp.asarray(default, jnp.float32))
         self.optimism = jnp.asarray(settings.optimism or 0.0, jnp.float32)
         self.step_size = jnp.asarray(optimiser.step_size, jnp.float32)
-        known_after = 0 if settings.optimism is None else settings.known_after
-        n, share = int(method.batch_size or 0), method.terminal_fraction or 0.0
-        rest = (known_after, settings.untried_share, settings.evenly)
-        self.sampler = Sampler(n, round(share * n), *rest)
+        self.sampler = settings.sampler(method)
         self.until_found, self.normalise = settings.until_found, normalise
 
     def init(
@@ -298,7 +295,7 @@ class OnlineLearner(eqx.Module):
         return self.value(state, observations) / mean
 
     def _ceiling(self, state: OnlineState) -> Float[Array, ""]:
-        optimism = self.optimism if self.sampler.known_after else -jnp.inf
+        optimism = self.optimism if self.sampler.optimistic else -jnp.inf
         lam: Any = self.learner.objective.problem.lam
         return jnp.maximum(state.best, optimism) / lam
 
