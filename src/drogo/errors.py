@@ -14,8 +14,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any, get_args, get_type_hints
 
 Check = Callable[[str, Any], Any]
-"""A function of the name and the value of an argument, which raises an error or returns the value
-to keep."""
+"""A function of an argument's name and value, which raises an error or returns what to keep."""
 
 
 class DrogoError(Exception):

@@ -102,8 +102,7 @@ class Potential:
         return self._translated().to_torch()
 
     def to_onnx(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Writes what `to_torch` returns to a file of ONNX, from a batch of `observations` to the
-        `potential` of each."""
+        """Writes the same to a file of ONNX, from `observations` to the `potential` of each."""
         self._translated().to_onnx(as_path("path", path), overwrite=overwrite)
 
     def check_discount(self, discount: float) -> None:
@@ -146,8 +145,7 @@ class Potential:
         return cls(lookup, table.shape[1:], discount, name, lookup.graph)
 
     def normalised(self, data: Transitions) -> Potential:
-        """Returns the potential divided by its mean difference between neighbours, which are
-        observations that are one step apart in the transitions."""
+        """Returns the potential divided by its mean difference between neighbours in the data."""
         table = data.observations
         return self.divided(float(mean_step(self(table), data.neighbours)))
 

@@ -77,8 +77,7 @@ def soft_values(mdp: MDP, lam: float) -> SoftValues:
 def soft_values_of_edges(
     edges: Edges, action: Int[np.ndarray, " edges"], default: np.ndarray, lam: float, n_actions: int
 ) -> SoftValues:
-    """Computes the values of a process whose edges have actions. `default` is the probability of
-    the action of each edge, and the weights of edges are relative to those of the same action."""
+    """Computes the values of a process whose edges have actions, with their `default` chances."""
     model, n = _Model(edges, action, default, check_positive("lam", lam)), edges.n
     v, low = model.solved()
     residual, error = model.bound(v, low)
@@ -140,8 +139,7 @@ class _Model:
     def improvement(
         self, v: Values, low: Values, given: Pairs | None = None
     ) -> tuple[States, States, Pairs]:
-        """Returns `F(v) - v`, bounds of its rounding errors, and the log of the policy that F takes
-        at v; or the same for the policy that is given."""
+        """Returns `F(v) - v`, bounds of its rounding errors, and the log of a policy, that of F."""
         n, (logits, noise) = v.size, self.logits(v, low)
         change = log_sums(self.state, logits, np.full(n, -np.inf))
         log_pi = logits - change[self.state] if given is None else given

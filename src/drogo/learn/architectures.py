@@ -290,8 +290,7 @@ def build_network(
     key: PRNGKeyArray,
     initial: float | None = 0.0,
 ) -> AbstractNetwork:
-    """Returns a network with fresh parameters for observations like these. `initial` is the first
-    value of every entry of a table, or None for random ones."""
+    """Returns a fresh network for observations like these; `initial` fills a table."""
     if observations.ndim != 2 and getattr(architecture, "frequencies", 0):
         architecture = replace(architecture, frequencies=0)  # pyright: ignore
     if inputs.states is None:

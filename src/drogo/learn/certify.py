@@ -78,8 +78,7 @@ class Certificate:
 
     @property
     def known(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Whether the interval is reliable: the groups agree, and no other actions are better by
-        more than the tolerance from any start."""
+        """Whether the interval is reliable: groups agree, and no other actions are better."""
         surprised = RISE * self.surprise.max(axis=1) > self.tolerance
         return self.agreed & ~surprised[:, None]
 
@@ -99,8 +98,7 @@ class Certificate:
 
     @property
     def status(self) -> tuple[str, ...]:
-        """For each seed: "refuted" if some value is, "certified" if all intervals are reliable and
-        within the tolerance, and "undecided" otherwise."""
+        """For each seed: "refuted" if a value is, "certified" if all hold, or else "undecided"."""
         status = np.where(self.held.all(axis=1), "certified", "undecided")
         return tuple(np.where(self.refuted.any(axis=1), "refuted", status).tolist())
 

@@ -136,8 +136,7 @@ class AbstractMethod(eqx.Module):
         return jnp.zeros((), dtype=log_e.dtype)
 
     def unit(self, output: Array, log_cost: Array) -> Array:
-        """Returns the unit of a state's residual, the size of the largest term in its equation, by
-        the values at s of the actions that were taken, and -r / lam."""
+        """Returns the unit of a residual, the largest term of a state's equation, by its values."""
         return jnp.ones_like(log_cost) if self.scaled else jnp.exp(log_cost)
 
     def equation(self) -> AbstractMethod:
@@ -198,8 +197,7 @@ class AbstractCapped(AbstractMethod):
     def imbalance(
         self, output: Scalar, next_output: Scalar, sample: Sample, cap: Any = None
     ) -> Scalar:
-        """Returns exp(-r/lam) - exp(v(s') - v(s)), held constant, or what the problem has for the
-        second exponential."""
+        """Returns exp(-r/lam) - exp(v(s') - v(s)), or what the problem has, held constant."""
         log_cost = sample.log_cost
         shift = log_cost if self.scaled else jnp.zeros_like(log_cost)
         exponent = jnp.minimum(next_output - output - shift, self.cap if cap is None else cap)

@@ -54,8 +54,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
     """Sentences about the data: assumptions, and what they do not determine."""
     complete: bool = True
-    """Whether the data show every action of the default policy in every visited state, and which
-    ends are good."""
+    """Whether the data show every action in every visited state, and which ends are good."""
     sound: bool = True
     """Whether the observations, as far as the data tell, show all of the state."""
     costs: Costs | None = None
@@ -93,15 +92,13 @@ class AbstractProblem(eqx.Module):
 
     is_setting: ClassVar[bool] = True
     judged: ClassVar[tuple[str, ...]] = ("steps",)
-    """The parts that rewards are judged for: of `steps`, whether they cost something; of `ends`,
-    which of them are good."""
+    """Whether rewards say what `steps` cost, and which `ends` are good."""
     kind: ClassVar[str]
     """The name by which methods know the problem."""
     host_only: ClassVar[tuple[str, ...]] = ("default_policy", "tolerance", "costs")
     """Fields that compiled programs do not see, so that another value compiles nothing."""
     error_name: ClassVar[str] = "error"
-    """What `Solution.error` measures, in messages: the largest difference of a value from the exact
-    solution, unless a problem says something else."""
+    """The name of `Solution.error` in messages."""
     anchor_cap: ClassVar[float] = 20.0
     """The smallest cap of an exponent at a terminal state, far below an overflow."""
     views: ClassVar[tuple[str, ...]] = ()
@@ -192,8 +189,7 @@ class AbstractProblem(eqx.Module):
     # Learning
 
     def given(self, source: Any) -> Any:
-        """Returns the MDP, or the transitions, that a problem makes of those that `solve` or `fit`
-        is given, for example with other rewards. Here it makes no changes."""
+        """Returns what a problem makes of the MDP or the transitions of `solve` or `fit`."""
         return source
 
     @property
@@ -204,8 +200,7 @@ class AbstractProblem(eqx.Module):
     def weighed(
         self, data: Transitions, *, by_action: bool = False, always: bool = True
     ) -> Prepared:
-        """Returns transitions weighed like the default policy's, as `drogo.data.under` does: not
-        with a value `by_action`, and those of the default policy itself only if `always`."""
+        """Returns transitions with their costs, weighed like the default policy's by `under`."""
         said = Judged(None)
         if self.judged:
             data, said = costed(data, self.costs, ends="ends" in self.judged)

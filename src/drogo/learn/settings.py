@@ -62,8 +62,7 @@ def bare(settings: Any) -> Any:
 
 
 def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Returns the points of the grid of all fields that hold lists, by the tuple of their values in
-    the order of the fields (the empty tuple if nothing is swept)."""
+    """Returns the points of the grid of all fields that hold lists, by their values in order."""
     swept = [(k, *item) for k, part in enumerate(parts) for item in _lists(part)]
     points = {}
     for values in product(*(values for _, _, values in swept)):
@@ -87,8 +86,7 @@ def _lists(part: Any) -> list[tuple[str, list[Any]]]:
 
 
 def as_json(part: Any) -> Any:
-    """Returns settings as plain JSON: the name of their class, and their fields; for a function or
-    an object of the user's, its name alone."""
+    """Returns settings as plain JSON: their class and fields, or the name of a user's object."""
     if part is None:
         return None
     if not getattr(type(part), "is_setting", False):
@@ -124,8 +122,7 @@ def _described(part: Any) -> str:
 
 
 def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
-    """Returns the settings of a subclass of `base` that `as_json` wrote, checked. An object of the
-    user's is `given` again by the argument `name` of `load`."""
+    """Returns the settings that `as_json` wrote, checked, or those that are `given` again."""
     if given is not None:
         again, unset = as_json(given), {}
         if CLASS in again and isinstance(stored, Mapping):  # the file has the resolved values

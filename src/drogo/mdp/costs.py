@@ -46,8 +46,7 @@ class Costs:
     charge: NotNegative = 0.0
     """The part of a negative reward that is added to it."""
     last: NotNegative | None = None
-    """The cost of the last step of an episode, whose reward is about the end; by default as for all
-    other steps."""
+    """The cost of the last step of an episode, by default as for all other steps."""
     best: Number = 0.0
     """The last reward of the best end."""
     worth: NotNegative = 1.0
@@ -59,8 +58,7 @@ class Costs:
             raise ArgumentError("a step costs nothing: give step= or charge=.", argument="step")
 
     def of_steps(self, reward: Any, terminated: Any, outcome: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rewards of steps, which are their costs with a minus, and the terminal
-        rewards of those that are `terminated`, by their own rewards `outcome`."""
+        """Returns minus the costs of steps, and the terminal rewards of those `terminated`."""
         charged = -self.step + self.charge * np.minimum(reward, 0.0)
         if self.last is not None:
             charged = np.where(terminated, -self.last, charged)

@@ -205,8 +205,7 @@ class OnlineLearner(eqx.Module):
         )
 
     def update(self, state: OnlineState) -> tuple[OnlineState, Float[Array, ""]]:
-        """Makes one update from the steps so far, of which there must be one. Returns the state
-        after it, and the loss before it."""
+        """Makes an update from the steps so far. Returns the state after, and the loss before."""
         key, *keys = jax.random.split(state.key, 5)
         steps = self.sampler.sample(state, keys)
         batch, is_anchored = self._batch(state, steps, keys[3])

@@ -54,8 +54,7 @@ class Replay(eqx.Module):
         return jnp.where(chosen, place, self.capacity)
 
     def add(self, steps: StepBatch, chosen: Bool[Array, " n"]) -> Replay:
-        """Returns the replay with the chosen steps, at most as many as there is room for, in place
-        of the oldest ones if it is full."""
+        """Returns the replay with the chosen steps, which replace the oldest if it is full."""
         place = self.places(chosen)
 
         def put(old: Array, new: Any) -> Array:

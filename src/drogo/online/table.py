@@ -94,8 +94,7 @@ def solve_seen(
 def action_values(
     seen: Seen, v: States, default: Pairs, lam: float, optimism: float | None, where: Any = True
 ) -> Pairs:
-    """Computes the log of the value of each action: `log d(a|s) + log E[exp(r/lam + v(s'))]`.
-    Without optimism, and in states other than `where`, untried actions have minus infinity."""
+    """Computes `log d(a|s) + log E[exp(r/lam + v(s'))]`, minus infinity if never tried."""
     after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
     log_gain, times = np.log(seen.count) + seen.reward / lam, seen.times(default.shape)
     model = ActionModel(seen.state, seen.action, seen.next_state, log_gain)

@@ -75,16 +75,14 @@ class Column(AbstractProblem):
         return replace(prepared, shown=prepared.data.with_absorbing_terminals(method.delta))  # pyright: ignore
 
     def _noted(self, prepared: Prepared) -> Prepared:
-        """Adds notes on the ends that the maps lead to, where the exact maps of the data are known
-        and finite."""
+        """Adds notes on the ends that the exact maps of the data lead to, if these are known."""
         data, lams = prepared.data, self.lam if isinstance(self.lam, list) else [self.lam]
         known = data.repeats and data.terminated.any() and (data.reward < 0).all()
         notes = [note for lam in lams for note in ends.notes_of(data.edges, lam)] if known else []
         return replace(prepared, notes=(*prepared.notes, *notes))
 
     def suited(self, prepared: Prepared) -> Column:
-        """Returns the problem with a lam at which the map of the data leads to no worse ends than
-        the cheapest ways."""
+        """Returns the problem with a lam at which its map leads to no worse ends than need be."""
         known = prepared.data.repeats and (prepared.data.reward < 0).all()
         lam = float(self.lam)
         return replace(self, lam=ends.suitable_lam(prepared.data.edges, lam)) if known else self
@@ -125,8 +123,7 @@ class Column(AbstractProblem):
         return model.values(after, (v.size, data.n_actions or 0))
 
     def floor(self, data: Transitions) -> float:
-        """Returns a terminal reward that is below all values of the data, or below 0, the level of
-        the map, where no end anchors it."""
+        """Returns a terminal reward below all values of the data, or below 0 without an end."""
         if not data.terminated.any():
             return -self.lam * shared.NEGLIGIBLE
         v = self.lam * self.exact_of_data(data)
@@ -329,8 +326,7 @@ def exact_arrays(
 
 @lru_cache(maxsize=8)
 def _given_values(solution: Solution) -> tuple[ObservationIndex, Float[np.ndarray, "seeds given"]]:
-    """Returns the observations whose values are given (all of an exact solution) and these values,
-    with a last column of NaN for unknown observations."""
+    """Returns observations with given values, and these, with a column of NaN for unknown ones."""
     table, values = solution.observations, solution.v
     if solution.learner is not None:
         table = table[solution.terminal_states]

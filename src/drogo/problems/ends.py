@@ -67,8 +67,7 @@ def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepare
 
 
 def with_unseen_pairs(data: Transitions, floor: Callable[[Transitions], float]) -> Transitions:
-    """Adds a transition for each pair of a state and an action that was never seen, into an end
-    that is worth the `floor` of the data."""
+    """Adds a step into an end worth the `floor` for each action that was never seen in a state."""
     if not data.repeats or data.n_actions is None or data.action is None:
         return data
     n, count = len(data.observations), data.n_actions
@@ -113,8 +112,7 @@ def suitable_lam(edges: Edges, lam: float) -> float:
 
 
 def misled(edges: Edges, lam: float) -> Bool[np.ndarray, " states"]:
-    """Returns the states from which the steepest ascent of the exact map leads to a worse end, at a
-    higher cost, than the cheapest way; none if actions have several outcomes."""
+    """Returns the states from which the map leads to a worse end than the cheapest way."""
     n, action, everything = edges.n, getattr(edges, "action", None), edges
     edges = edges.known
     if action is not None:

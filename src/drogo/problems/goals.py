@@ -223,8 +223,7 @@ class Goals(AbstractProblem):
         return Batches(goal_batches.PairData(features), goal_batches.PairSampler(seeds, draws))
 
     def reached_by(self, learner: Learner) -> goal_batches.Reached | None:
-        """Returns the function that decides whether a goal is reached, or None where states repeat.
-        Distances are those of observations that the learner has preprocessed."""
+        """Returns the function that says whether a goal is reached, None where states repeat."""
         if self.radius is None:
             return self.reached
         radius, inputs = self.radius, learner.inputs

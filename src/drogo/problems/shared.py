@@ -95,8 +95,7 @@ def warn_of_mixed_states(data: Transitions) -> None:
 
 
 def observations_of(source: Any) -> np.ndarray:
-    """Returns the distinct observations of transitions, or the states of an MDP: their numbers, if
-    they are not arrays of one shape."""
+    """Returns the observations of transitions, or the states of an MDP if they are arrays."""
     if not isinstance(source, MDP):
         return source.observations
     try:
@@ -193,8 +192,7 @@ MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
 def with_negligible(
     x: Float[np.ndarray, "*k distinct actions"],
 ) -> Float[np.ndarray, "*k distinct actions"]:
-    """Returns action values for a network to learn: where they are minus infinity, far below the
-    value of the state, and below all other actions. A state without any keeps minus infinity."""
+    """Returns action values for a network, which has negligible ones for minus infinity."""
     far_below = np.logaddexp.reduce(x, axis=-1, keepdims=True) - NEGLIGIBLE
     lowest = np.where(np.isneginf(x), np.inf, x).min(axis=-1, keepdims=True)
     return np.where(np.isneginf(x), np.minimum(far_below, lowest - 1.0), x)

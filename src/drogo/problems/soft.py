@@ -91,8 +91,7 @@ class Soft(Column):
         return AbstractProblem.of_chance(self, found)
 
     def closed(self, prepared: Prepared) -> Prepared:
-        """Returns transitions whose states repeat, without the actions that may lead to a state in
-        which no choice of actions is sure to end. All actions there end, below all other values."""
+        """Returns transitions without actions that may lead where no choice is sure to end."""
         data = prepared.data
         values = self._values(data) if data.repeats else None
         if values is None or not (lost := np.isneginf(values.log_e)).any():

@@ -169,8 +169,7 @@ class Spectrum(AbstractProblem):
         return replace(super().adapted(prepared), bounded=not prepared.shown.repeats)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:
-        """Returns the first vectors, and all others whose eigenvalues are nearly that of the last
-        of these."""
+        """Returns the first vectors, and those whose eigenvalues are nearly that of the last."""
         shown, k, asked = prepared.shown, self.vectors, self.vectors
         if not shown.repeats:
             return None
@@ -244,8 +243,7 @@ class Spectrum(AbstractProblem):
         return solution.mixing @ np.moveaxis(outputs(*shared.trained(solution), batch), 2, 1)
 
     def score(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, "seeds vectors"]:
-        """Returns the cosine of each vector with known eigenvectors over `observations`, in their
-        order, as `exact.cosines` does."""
+        """Returns the `exact.cosines` of the vectors with known ones over `observations`."""
         return np.stack([cosines(vectors, truth) for vectors in solution.v])
 
     def subspace(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, " seeds"]:
@@ -323,8 +321,7 @@ class Spectrum(AbstractProblem):
 
 
 def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
-    """Returns a solution with other combinations of the network's outputs, of unit norm and with
-    the largest entry positive, and everything that follows from these."""
+    """Returns a solution with other combinations of the outputs, and all that follows from them."""
     raw = outputs(*shared.trained(solution), solution.observations)
     combined = mixing @ np.moveaxis(raw, 2, 1)
     length = np.linalg.norm(combined, axis=2)
@@ -350,8 +347,7 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
 
 
 def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
-    """Adds transitions of terminal states to themselves, as many as the average state has, and only
-    these are marked as terminated."""
+    """Adds steps of terminal states to themselves, the only ones that are marked as terminated."""
     flags = np.zeros(len(data), dtype=bool)
     if data.terminated.any():
         longer = data.with_absorbing_terminals(delta)

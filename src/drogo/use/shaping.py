@@ -203,8 +203,7 @@ def last_observations(env: VectorWrapper, infos: dict[str, Any]) -> tuple[np.nda
 
 
 def is_reset(env: VectorWrapper, over: np.ndarray) -> np.ndarray:
-    """Returns in which environments a step was only the reset of an episode, given those whose
-    episode was `over` after the step before."""
+    """Returns in which environments a step only reset an episode that was `over` before it."""
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     return over if mode == AutoresetMode.NEXT_STEP else np.zeros_like(over)
 
@@ -241,8 +240,7 @@ class AbstractShaping(abc.ABC):
     def for_spaces(
         self, observation_space: Space, action_space: Space | None = None, *kinds: type[Space]
     ) -> None:
-        """Accepts only the observations and actions of these spaces from now on, of which that of
-        the observations must be a `Box`, or of another of the given kinds."""
+        """Accepts only these spaces from now on: a `Box`, or one of some `kinds`, and actions."""
         if not isinstance(observation_space, (gymnasium.spaces.Box, *kinds)):
             problem = f"the observations are {observation_space}; give a Box."
             remedy = "Join parts with FlattenObservation; use OnlineTable for numbers of states."
@@ -326,14 +324,12 @@ class AbstractShaping(abc.ABC):
         terminated: npt.ArrayLike,
         action: npt.ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
-        """Returns the rewards of some steps, shaped with what was learned so far. The actions are
-        needed for a bonus of actions alone."""
+        """Returns the shaped rewards of some steps. A bonus may need the actions."""
         parts = (observation, next_observation, action, reward, terminated)
         return self.shape_rewards(self._columns(*parts))
 
     def _columns(self, before: Any, after: Any, action: Any, *numbers: Any) -> StepBatch:
-        """Returns steps as columns of shape (n,), of which those of a replay have shape (n, 1).
-        Actions that are not given are -1."""
+        """Returns steps as columns of shape (n,), with the action -1 where it is not given."""
         before, after = self.checked(before), self.checked(after)
         given = [np.full(len(before), -1) if action is None else action, *numbers]
         for name, part in zip(
@@ -380,8 +376,7 @@ class AbstractShaping(abc.ABC):
         """Returns the rewards of some steps, shaped with what was learned so far."""
 
     def attach(self, agent: Any) -> None:
-        """Raises an error unless this was made for an agent: one of Stable-Baselines3, or another
-        one with an `observation_space`, an `action_space` and a discount `gamma`."""
+        """Raises an error unless this was made for the spaces of an agent."""
         self.check_spaces(agent.observation_space, agent.action_space)
 
     def warnings(self) -> list[str]:
