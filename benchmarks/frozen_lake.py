@@ -21,7 +21,7 @@ from tables import parse_options, write_table
 
 STEPS, GOAL = 100, 15
 COSTS = {"as inferred: a hole is worth -1,000": None, "-100": Costs(best=1.0, worth=100.0)}
-"""The costs of a step, 1, and of a fall, which the library takes for 1,000 steps."""
+"""The costs of a step, 1, and of a fall, which the library takes for 1,000 steps by default."""
 
 
 def success(mdp: MDP, policy: np.ndarray) -> float:

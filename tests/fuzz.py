@@ -56,6 +56,7 @@ from drogo.requests import ResultDirectory
 from drogo.use import Option
 from drogo.use.shaping import spaces_of
 from drogo_paper.agents import Training, q_learning
+from drogo_paper.agents.learned_counts import LearnedCounts
 from drogo_paper.engines import Job, Outcome, Store
 from drogo_paper.reach_goals import ReachGoals
 from small_data import ROOM, world_env
@@ -85,7 +86,7 @@ ROOMS = ("mdp", "exact", "worlds", "data", "learn", "problems", "use", "online",
          "integrations.sb3", "integrations.torchrl")  # fmt: skip
 MADE = """Batch Certificate DefaultPolicy DrogoError Edges Eigenvectors ExploringDQN GoalTask GridWorld
 HasMDP Judge LogVector MDP OnlineState Prepared Report Sample ShapedReplayBuffer Solution State Step
-StepBatch Transitions check_all names river_swim six_arms"""
+StepBatch Transitions names river_swim six_arms"""
 """Results, which are not made by their users, and functions without arguments."""
 LONGEST = 60
 """Seconds after which an attempt is a mistake: nothing here has much to compute."""
@@ -263,11 +264,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
             Column()}, "load": file, "Potential": {"function": len, "shape": (2,), "discount": 0.9},
         "Potential.from_states": {"observations": np.arange(3), "values": np.zeros(3)},
         "PotentialShaping": {"env": env, **shaped}, "VectorPotentialShaping": {"env": vectors, **shaped},
-        "GoalShaping": {"env": goal_env, "value": goals.value(0)}, "use.BonusWrapper": {"env": env,
-            "shaping": table}, "use.Option": option, "use.OptionWrapper": {"env": env, "options":
+        "GoalShaping": {"env": goal_env, "value": goals.value(0)}, "use.Option": option, "use.OptionWrapper": {"env": env, "options":
             [Option(**option)]}, "use.make_option": {"world": env, "potential": states, "method":
-            "climb"}, "use.learned_option": {"online": table}, "use.LearnedCounts": {**spaces,
-            "features": 2, "lam": 1.0, **net}, "OnlineTable": online, "OnlineMap": {**online,
+            "climb"}, "use.learned_option": {"online": table}, "OnlineTable": online, "OnlineMap": {**online,
             "method": Drogo(), "network": network, "capacity": 10, "sides": None},
         "OnlineShaping": {"env": env, "online": table}, "VectorOnlineShaping": {"env": vectors,
             "online": table}, "online.OnlineLearner": {"problem": Column(), "method": None,
@@ -304,6 +303,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "online.act": (table.act, {**at, "rng": np.random.default_rng(0)}),
         "online.save": (table.save, file), "online.restore": (table.restore, file),
         "paper.Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
+        "paper.LearnedCounts": (LearnedCounts, {**spaces, "features": 2, "lam": 1.0, **net}),
         "paper.q_learning": (q_learning, {"mdp": mdp, "training": Training(10, steps=20, every=10),
             "step_size": np.ones(2), "seed": np.arange(2), "potential": np.zeros((2, mdp.n_states)),
             "weight": np.zeros(2)}),

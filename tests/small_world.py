@@ -1,9 +1,12 @@
 """A world of seven cells, and its transitions as columns of arrays."""
 
 import gymnasium
+import jax
 import numpy as np
 
-from drogo import GridWorld, collect
+from drogo import Column, Drogo, GridWorld, collect
+from drogo.learn.networks import DenseNetwork
+from drogo.online import OnlineLearner, StepBatch
 from drogo_paper.reach_goals import ReachGoals
 
 WORLD = GridWorld.parse("step-limit: 40\n\n######\n#S..G#\n#.x..#\n######")
@@ -43,3 +46,16 @@ def feed(online, columns, chunk=30):
         online.observe(*rows(columns, slice(begin, begin + chunk)))
         online.train()
     return online
+
+
+def pure(batch_size=32, settings=None):
+    """A pure learner of one number and two actions, and a network for it."""
+    network, method = DenseNetwork(1, 0, jax.random.key(0), 4, 1, 2), Drogo(batch_size=batch_size)
+    options = {"settings": settings, "normalise": "mean"}
+    return OnlineLearner(Column(), method, network, 2, **options), network
+
+
+def as_steps(place, action, after, ended):
+    """Steps that cost 1 each."""
+    zeros = np.zeros(len(place), np.float32)
+    return StepBatch(place, action.astype(np.int32), zeros - 1, after, ended, zeros)

@@ -3,13 +3,18 @@ the built-in exception that it refines, so `except ValueError` keeps working."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import functools
 import math
 import reprlib
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
+
+Check = Callable[[str, Any], Any]
+"""A function of an argument's name and value, which raises an error or returns what to keep."""
 
 
 class DrogoError(Exception):
@@ -169,7 +174,7 @@ def check_number(name: str, value: Any) -> float:
     return number
 
 
-def check_that(is_right: Callable[[float], bool], wanted: str) -> Callable[[str, Any], float]:
+def check_that(is_right: Callable[[float], bool], wanted: str) -> Check:
     """Returns a check of an argument that must be a number for which `is_right` is true."""
 
     def check(name: str, value: Any) -> float:
@@ -185,6 +190,7 @@ check_share = check_that(lambda number: 0 <= number <= 1, "a number from 0 to 1"
 check_positive = check_that(lambda number: number > 0, "a positive number")
 check_below_one = check_that(lambda number: 0 <= number < 1, "at least 0 and less than 1")
 check_inside = check_that(lambda number: 0 < number < 1, "between 0 and 1")
+check_cost = check_that(lambda number: number < 0, "negative, as a cost is")
 check_not_negative = check_that(lambda number: number >= 0, "at least 0")
 
 
@@ -194,6 +200,62 @@ def check_whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int
         problem = f"{name} is {value!r}; it must be a whole number from {least} to {most}."
         raise ArgumentError(problem, argument=name)
     return int(value)
+
+
+def at_least(least: int, most: int = 2**31 - 1) -> Check:
+    """Returns a check of whole numbers."""
+    return lambda name, value: check_whole(name, value, least, most)
+
+
+def optional(check: Check, *words: Any) -> Check:
+    """Returns a check that lets some words pass."""
+
+    def checked(name: str, value: Any) -> Any:
+        is_word = any(isinstance(value, type(word)) and value == word for word in words)
+        return value if is_word else check(name, value)
+
+    return checked
+
+
+Flag = Annotated[bool, check_flag]
+Count = Annotated[int, at_least(1)]
+Number = Annotated[float, check_number]
+Positive = Annotated[float, check_positive]
+NotNegative = Annotated[float, check_not_negative]
+Share = Annotated[float, check_share]
+BelowOne = Annotated[float, check_below_one]
+
+
+def check_fields(settings: Any) -> None:
+    """Checks the fields of a frozen object with the functions in their annotations, such as
+    `Positive`, or `Count | None` where None is allowed. In settings, a list is a sweep, of which
+    each entry is checked."""
+    for name, check in _checks(type(settings)).items():
+        value = getattr(settings, name)
+        if hasattr(value, "aval"):  # an array of a compiled program, which was checked before
+            continue
+        if isinstance(value, list) and getattr(settings, "is_setting", False):
+            kept: Any = [check(name, entry) for entry in value]
+            if not kept or len(set(kept)) < len(kept):
+                raise ArgumentError(f"{name} is {value}; give values, each once.", argument=name)
+        else:
+            kept = check(name, value)
+        object.__setattr__(settings, name, kept)
+
+
+@functools.cache
+def _checks(kind: type) -> dict[str, Check]:
+    """Returns the checks in the annotations of a class and of its bases, by the field's name."""
+    checks = {}
+    for base in reversed(kind.__mro__):
+        hints: dict[str, Any] = {}
+        with contextlib.suppress(NameError):  # of a user's class
+            hints = get_type_hints(base, include_extras=True)
+        for name, hint in hints.items():
+            for part in (hint, *get_args(hint)):
+                for check in filter(callable, getattr(part, "__metadata__", ())):
+                    checks[name] = check if part is hint else optional(check, None)
+    return checks
 
 
 def import_extra(module: str, package: str, *, extra: str) -> Any:

@@ -129,8 +129,7 @@ def write_arrays(
 def read_arrays(
     path: Path, kind: str, check: Check
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads the arrays and the settings that `write_arrays` wrote, or raises `DamagedFile`. Before
-    that, `check` raises an error unless the settings and the headers are as expected."""
+    """Reads what `write_arrays` wrote, unless `check` refuses the settings and headers first."""
     content = read_file(path)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

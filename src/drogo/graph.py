@@ -42,8 +42,7 @@ class Graph:
         return self
 
     def look_up(self, table: Shaped[np.ndarray, "n ..."], values: Float[np.ndarray, " n"]) -> None:
-        """Replaces the output at the rows of a table of distinct observations. An observation is
-        compared with the row that is nearest along a random direction."""
+        """Replaces the output at the rows of a table, by the row nearest in a random direction."""
         exact = np.int64 if self.dtype.kind in "biu" else np.float64
         rows = table.reshape(len(table), int(np.prod(self.shape)))
         direction = np.random.default_rng(0).normal(size=(rows.shape[1], 1))

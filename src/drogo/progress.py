@@ -18,8 +18,7 @@ def is_watched() -> bool:
 
 
 def stops(interrupt: KeyboardInterrupt) -> bool:
-    """Returns whether Ctrl-C asks for the result so far. The interrupts of the `drogo` command have
-    the number of their signal: they end it."""
+    """Returns whether Ctrl-C asks for the result so far; that of the command has a number."""
     return is_watched() and not interrupt.args
 
 

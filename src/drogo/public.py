@@ -34,8 +34,7 @@ CHECKED = ("drogo", "equinox", "gymnasium", "matplotlib", "numpy.random", "optax
 
 
 def attach(name: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Returns `__getattr__`, `__dir__` and `__all__` of a room whose names are loaded when they are
-    first used."""
+    """Returns `__getattr__`, `__dir__` and `__all__` of a room that loads its names late."""
     load, names, every = lazy_loader.attach_stub(name, file)
 
     def get(part: str) -> Any:
@@ -52,8 +51,7 @@ def check_all(names: dict[str, Any]) -> None:
 
 
 def checked(thing: Any) -> Any:
-    """Returns a function with its arguments checked. The methods of a class are changed in place,
-    and anything else is returned as it is."""
+    """Returns a function, or a class, with the arguments checked; anything else as it is."""
     whole: Any = thing
     if not isinstance(whole, type) or issubclass(whole, Exception):
         return _checked(whole) if inspect.isfunction(whole) else thing

@@ -40,8 +40,7 @@ class ResultDirectory:
         return self.out / f"{self.label}-{digest(self.request)[:8]}"
 
     def report(self) -> dict[str, Any] | None:
-        """Returns the report of a finished result, or None if there is none. A directory that holds
-        something else, or is incomplete, is an `AlreadyExists`."""
+        """Returns the report of a finished result, or None; `AlreadyExists` for anything else."""
         names = os.listdir(self.path) if self.path.is_dir() else []
         if REQUEST not in names:
             # Parts belong to another process, or to one that was killed.
@@ -79,8 +78,7 @@ class ResultDirectory:
             yield
 
     def finish(self, report: Mapping[str, Any], **contents: bytes) -> dict[str, Any]:
-        """Writes files, whose contents are given by their keys in `report["files"]`, and then the
-        report, which completes the result. Returns the report as plain JSON."""
+        """Writes files by their keys in `report["files"]`, then the report, and returns it."""
         for kind, content in contents.items():
             write_file(self.path / report["files"][kind], content, overwrite=True)
         kept = json.loads(as_bytes(report))

@@ -60,10 +60,8 @@ def reproduce_questions(options: Reproduce) -> None:
         raise
     except RunsFailed as error:
         _write(names, scope, store, directory, shrink=True)
-        raise RunsFailed(
-            f"{error}\nFinished runs are kept; {page} has the answers that they give.",
-            failures=error.failures,
-        ) from error
+        problem = f"{error}\nFinished runs are kept; {page} has the answers that they give."
+        raise RunsFailed(problem, failures=error.failures) from error
     answers = _write(names, scope, store, directory, shrink=True)
     answers = {name: answers[name] for name in names}
     seconds = time.perf_counter() - began
@@ -159,10 +157,9 @@ def _read_scope(path: Path) -> Scope:
     differing += sorted(name for name in both if type(content[name]) is not types[name])
     if not differing and content["preset"] in UPDATES and content["seeds"] >= 2:
         return Scope(**content)
-    raise DamagedFile(
-        f"{path} is damaged: {', '.join(differing) or 'preset or seeds'} is not as written.",
-        remedy="The same `drogo reproduce` writes it again.",
-    )
+    problem = f"{path} is damaged: {', '.join(differing) or 'preset or seeds'} is not as written."
+    remedy = "The same `drogo reproduce` writes it again."
+    raise DamagedFile(problem, remedy=remedy)
 
 
 def _read_names(path: Path) -> list[str]:
@@ -171,10 +168,9 @@ def _read_names(path: Path) -> list[str]:
     with suppress(ValueError):
         names = json.loads(read_file(path))
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DamagedFile(
-            f"{path} is damaged: it does not hold a list of names.",
-            remedy="Remove it, and the report is written from the finished runs.",
-        )
+        problem = f"{path} is damaged: it does not hold a list of names."
+        remedy = "Remove it, and the report is written from the finished runs."
+        raise DamagedFile(problem, remedy=remedy)
     return names
 
 

@@ -45,10 +45,8 @@ def find(name: str) -> Question | ModuleType:
     if name not in QUESTIONS:
         close = difflib.get_close_matches(name, QUESTIONS, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ArgumentError(
-            f"There is no {name!r} to reproduce.{hint} The names are {', '.join(QUESTIONS)}.",
-            argument="names",
-        )
+        problem = f"There is no {name!r} to reproduce.{hint} The names are {', '.join(QUESTIONS)}."
+        raise ArgumentError(problem, argument="names")
     module = importlib.import_module(f"drogo_paper.{QUESTIONS[name]}")
     return getattr(module, "QUESTIONS", {}).get(name, module)
 

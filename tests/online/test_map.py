@@ -14,76 +14,14 @@ from drogo import Column, Drogo, Goals, OnlineMap, OnlineTable, Paper, Regressio
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
 from drogo.learn import CNN, MLP, Optimiser, PairMLP, Table
 from drogo.learn.networks import DenseNetwork
-from drogo.online import OnlineLearner, StepBatch
-from drogo.online.learner import OnlineSettings
+from drogo.online import OnlineLearner
 from drogo.online.replay import Replay, Visits
 from raising import raises, refused
-from small_world import BOX, FOUR, WORLD, feed, rows, steps_of
+from small_world import BOX, FOUR, WORLD, as_steps, feed, pure, rows, steps_of
 
 PLACES = WORLD.observations("coordinates")
 TINY = {"network": MLP(width=16, depth=2, frequencies=4), "capacity": 200, "learning_starts": 64}
 BYTES = gymnasium.spaces.Box(0, 255, (6, 6, 3), np.uint8)
-
-
-def pure(batch_size=32, **settings):
-    """A pure learner of one number and two actions."""
-    network = DenseNetwork(1, 0, jax.random.key(0), 4, 1, 2)
-    method, settings = Drogo(batch_size=batch_size), OnlineSettings(**settings)
-    return OnlineLearner(Column(), method, network, 2, settings=settings, normalise="mean"), network
-
-
-def steps(place, action, after, ended):
-    zeros = np.zeros(len(place), np.float32)
-    return StepBatch(place, action.astype(np.int32), zeros - 1, after, ended, zeros)
-
-
-def test_batches_are_sampled_evenly_and_from_cells_with_untried_actions():
-    """At 0 one action was taken 15 times, at 1 both were, once each: of three pairs, each is a third
-    of a batch, and at 0 something is left to try."""
-    learner, network = pure(6000, evenly=True, untried_share=0.5)
-    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=20, sides=0.5)
-    place = np.array([0.0] * 15 + [1.0, 1.0], np.float32)[:, None]
-
-    @jax.jit
-    def look(seen):
-        after = learner.observe(state, seen)
-        batch = learner.sampler.sample(after, jax.random.split(jax.random.key(1), 3))
-        untried = after.visits.of(jnp.array([[0.0], [1.0], [3.0]])) < 1
-        return after.mean, batch, untried, after.visits.is_done(1)
-
-    seen = steps(place, np.array([0] * 15 + [0, 1]), place, np.zeros(17, bool))
-    mean, batch, untried, is_done = look(seen)
-    assert mean.tolist() == pytest.approx([2 / 17])
-    assert not batch.observation[:3000].any()
-    assert np.mean(batch.observation[3000:] == 0) == pytest.approx(1 / 3, abs=0.04)
-    assert np.mean(batch.action[3000:] == 1) == pytest.approx(1 / 3, abs=0.04)
-    assert untried.tolist() == [[False, True], [False, False], [True, True]]
-    assert not is_done
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"evenly": True}, {"evenly": True, "untried_share": 0.25}, {"untried_share": 0.95}],
-)
-def test_an_action_that_ends_sometimes_counts_as_often_as_it_does(settings):
-    """At 0 the action 0 was taken 160 times and ends half of the time; elsewhere pairs are rare.
-    However batches are sampled, half of the weight of that pair must be on steps that end."""
-    learner, network = pure(400, until_found=False, **settings)
-    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=200, sides=0.5)
-    place = np.array([0.0] * 160 + [1.0 + k // 4 for k in range(40)], np.float32)[:, None]
-    ended = (np.arange(200) % 2 == 0) & (place[:, 0] == 0)
-    seen = steps(place, np.array([0] * 160 + [0, 1, 0, 1] * 9 + [0] * 4), place + 1, ended)
-
-    @jax.jit
-    def weights(key, seen):
-        after = learner.observe(state, seen)
-        batch = learner.sampler.sample(after, jax.random.split(key, 3))
-        weight = learner.sampler.weights(after, batch)
-        here = (batch.observation[:, 0] == 0) & (batch.action == 0)
-        return weight.sum(where=here & batch.terminated), weight.sum(where=here)
-
-    total = np.array([weights(jax.random.key(k), seen) for k in range(60)]).sum(axis=0)
-    assert total[0] / total[1] == pytest.approx(0.5, abs=0.03)
 
 
 def test_a_replay_keeps_the_last_chosen_steps_and_visits_are_counted_in_cells():
@@ -91,7 +29,7 @@ def test_a_replay_keeps_the_last_chosen_steps_and_visits_are_counted_in_cells():
     for k in range(5):
         both = jnp.array([[10.0 * k], [10.0 * k + 1]])
         chosen = jnp.array([k % 2 == 0, True])
-        replay = replay.add(steps(both, np.array([k, k]), both, np.zeros(2, bool)), chosen)
+        replay = replay.add(as_steps(both, np.array([k, k]), both, np.zeros(2, bool)), chosen)
     assert (int(replay.added), int(replay.size)) == (8, 3)
     assert sorted(replay.steps.observation[:, 0].tolist()) == [31.0, 40.0, 41.0]
     assert set(replay.sample(jax.random.key(0), 100).action.tolist()) == {3, 4}

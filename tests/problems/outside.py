@@ -6,7 +6,7 @@ of the two sides, with v(s') held constant, as in TD learning.
 """
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,19 +15,15 @@ from jax.lax import stop_gradient
 from drogo import MDP, Column
 from drogo.errors import check_positive
 from drogo.learn import AbstractMethod
-from drogo.learn.settings import check_fields
 
 
 class SquaredLogResidual(AbstractMethod):
     """sharpness / 2 (v(s) - r / lam - v(s'))^2, with v(s') held constant."""
 
-    sharpness: float | list[float] = 1.0
+    sharpness: Annotated[float | list[float], check_positive] = 1.0
     """The factor of the loss."""
 
     solves: ClassVar[tuple[str, ...]] = ("column",)
-
-    def __check_init__(self):
-        check_fields(self, sharpness=check_positive)
 
     def loss(self, output, next_output, sample):
         residual = output + sample.log_cost - stop_gradient(next_output)
@@ -41,11 +37,8 @@ class SquaredLogResidual(AbstractMethod):
 class ColumnWithCost(Column):
     """`Column` of the rewards r - cost."""
 
-    cost: float | list[float] = 1.0
+    cost: Annotated[float | list[float], check_positive] = 1.0
     """The cost of every step, in units of reward."""
-
-    def __check_init__(self):
-        check_fields(self, cost=check_positive)
 
     def given(self, source):
         reward = source.reward - self.cost

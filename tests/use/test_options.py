@@ -9,6 +9,7 @@ from drogo import MDP, Column, GridWorld, OnlineMap, Potential, exact
 from drogo.errors import ArgumentError, NumericalError
 from drogo.use import options
 from drogo.use.options import Option, OptionWrapper, learned_option, make_option
+from drogo_paper.agents.even_map import EvenMap
 from ledge import LAST, LEFT, NETWORK, RIGHT, Ledge, all_steps, policy, seen, spaces, table
 from raising import refused
 
@@ -152,7 +153,7 @@ def test_a_network_learns_the_option_of_the_exact_map():
     columns = all_steps({(0, LEFT)})
     exact = table(columns)
     settings = {"until_found": False, "learning_starts": 1, "untried_share": 0.25, "evenly": True}
-    online = OnlineMap(*spaces(), Column(lam=5.0), **settings, **NETWORK, updates_per_step=40.0)
+    online = EvenMap(*spaces(), Column(lam=5.0), **settings, **NETWORK, updates_per_step=40.0)
     for _ in range(3):
         online.observe(*columns)
         online.train()

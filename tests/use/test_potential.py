@@ -104,14 +104,11 @@ def test_observations_are_looked_up(kind):
 
 def test_other_observations_go_to_another_potential():
     table, values = np.array([[0.0], [1.0]]), np.array([5.0, 6.0])
-    batches, singles = [], []
-    other = Potential(
-        lambda batch: batches.append(batch.tolist()) or batch[:, 0] * 10,
-        single=lambda observation: singles.append(observation.tolist()) or observation[0] * 10,
-    )
+    batches = []
+    other = Potential(lambda batch: batches.append(batch.tolist()) or batch[:, 0] * 10)
     phi = Potential.from_states(table, values, otherwise=other)
     np.testing.assert_array_equal(phi([[3.0], [1.0], [4.0], [0.0]]), [30, 6, 40, 5])
-    assert (phi.at([1.0]), phi.at([3.0]), batches, singles) == (6, 30, [[[3.0], [4.0]]], [[3.0]])
+    assert (phi.at([1.0]), phi.at([3.0]), batches) == (6, 30, [[[3.0], [4.0]], [[3.0]]])
     data = Transitions.from_arrays([[0.0]], [[1.0]], [-1], [True])
     half = Potential.from_states(table, 2 * values, otherwise=other).normalised(data)
     assert (half.at([1.0]), half.at([3.0])) == (6, 15)
@@ -162,12 +159,11 @@ def test_an_observation_that_differs_in_the_last_bit_goes_through_the_network(me
 
 def test_nan_and_wrong_shapes_are_errors():
     nan = Potential(lambda batch: np.full(len(batch), np.nan))
-    single = Potential(lambda batch: np.zeros(len(batch)), single=lambda observation: np.inf)
     table = Potential.from_states(np.zeros((1, 3)), np.array([np.nan]))
     same, one, batch = Potential(lambda batch: batch), np.zeros(3), np.zeros((1, 3))
     for function, *arguments in (
         *((call, batch) for call in (nan, table, same)),
-        *((call.at, one) for call in (nan, single, table, same)),
+        *((call.at, one) for call in (nan, table, same)),
         (mean_step, one, np.zeros((0, 2), int)),
         (mean_step, one, np.array([[0, 1]])),
     ):

@@ -87,8 +87,7 @@ Overwrite = Annotated[bool, hint("", OVERWRITE)]
 
 
 def result_directory(options: Any, world: World, label: str, **decided: Any) -> ResultDirectory:
-    """Returns the directory for the result of a verb in a world. `decided` are further entries of
-    the request, or take the place of an option."""
+    """Returns the directory of a result, of whose request `decided` are further entries."""
     chosen = {name: value for name, value in vars(options).items() if name not in NOT_REQUESTED}
     verb = type(options).__name__.lower()
     request = {"verb": verb, "drogo": drogo.__version__, "world": world.digest, **chosen, **decided}
@@ -163,8 +162,7 @@ def number(value: float | None) -> float | None:
 def table(
     title: str, caption: str, rows: Sequence[Mapping[str, str]], *, left: Collection[str]
 ) -> dict[str, Any]:
-    """Returns a table as plain JSON. Rows are cells by the name of their column; one in `BOLD` is
-    printed in bold. All columns but `left` are aligned right."""
+    """Returns a table as plain JSON, with rows of cells by column. Those `left` are texts."""
     columns = {name: "left" if name in left else "right" for name in rows[0]}
     cells = [list(row.values()) for row in rows]
     return {"title": title, "caption": caption, "columns": columns, "rows": cells}

@@ -55,8 +55,7 @@ class CollectOptions(TypedDict, total=False):
     are joined in this order to one flat vector. By default all numbers of a `Dict` (sorted by
     name) or a `Tuple` are joined, unless there are images among them."""
     merge: bool | None
-    """Whether equal observations become one row of the table. By default they do unless
-    observations turn out not to repeat."""
+    """Whether equal observations become one row; by default unless they do not repeat."""
     file: str | Path | None
     """A new file for the observations, if they are too large for memory."""
 

@@ -107,8 +107,7 @@ def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Trans
 
 
 def previous(data: Transitions) -> Int[np.ndarray, " n"]:
-    """Returns the transition before each one in its episode, or -1 where it is the first. They are
-    in order of time, of one environment or of several that take turns."""
+    """Returns the transition before each one in its episode, or -1 where it is the first."""
     n, over = len(data), data.terminated | data.truncated
     going = np.flatnonzero(~over)[:MOST_TURNS]
     before = np.full(n, -1)

@@ -225,8 +225,7 @@ def _as(leaf: Any, like: Array) -> Array:
 def _flat(
     chunk: dict[str, Any], kept: int, rows: Rows, key: Key, table: TableBuilder
 ) -> tuple[dict[str, np.ndarray], Rows]:
-    """Returns the columns of the first `kept` steps of a chunk (time, walkers), and the row of the
-    table that each walker has reached, from `rows` on."""
+    """Returns the columns of the first steps of a chunk, and the row that each walker reached."""
 
     def flat(part: np.ndarray) -> np.ndarray:
         return part.reshape(-1, *part.shape[2:])[:kept]

@@ -74,8 +74,7 @@ def _each(
 
 
 def action_columns(taken: npt.ArrayLike, space: spaces.Space | None, *, checked: bool) -> Columns:
-    """Returns `action`, counted from 0, and where the space determines them `n_actions` and
-    `default`. If `checked`, all actions must be inside of the space."""
+    """Returns `action`, counted from 0, with `n_actions` and `default` if the space has them."""
     action = arrays.plain("action", taken)
     n, kind = len(action), f"has shape {action.shape} and type {action.dtype}; {space} needs"
     if space is None:

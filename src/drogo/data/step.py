@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
-from drogo.errors import ArgumentError, DataError, check_number, check_type
+from drogo.errors import ArgumentError, Check, DataError, check_cost, check_number, check_type
 from drogo.files import KINDS
 
 
@@ -35,15 +35,9 @@ NumberOfStep = float | Callable[[Step], float] | None
 """A number for every step, a function of the step, or None for the environment's number."""
 
 
-def number_or_function(name: str, given: NumberOfStep) -> NumberOfStep:
+def number_or_function(name: str, given: NumberOfStep, check: Check = check_number) -> NumberOfStep:
     """Returns the argument `name`, a number as a float; a function or None stays as it is."""
-    return given if given is None or callable(given) else check_number(name, given)
-
-
-def check_cost(reward: NumberOfStep) -> None:
-    """Raises an `ArgumentError` if a number that replaces every reward is not negative."""
-    if isinstance(reward, int | float) and not reward < 0:
-        raise ArgumentError(f"reward is {reward}; a step cost must be negative.", argument="reward")
+    return given if given is None or callable(given) else check(name, given)
 
 
 class StepNumbers(NamedTuple):
@@ -55,8 +49,7 @@ class StepNumbers(NamedTuple):
 
     def checked(self) -> StepNumbers:
         """Returns the same with numbers as floats, and raises if the reward is not a cost."""
-        reward = number_or_function("reward", self.reward)
-        check_cost(reward)
+        reward = number_or_function("reward", self.reward, check_cost)
         terminal_reward = number_or_function("terminal_reward", self.terminal_reward)
         return StepNumbers(reward, terminal_reward, self.behaviour)
 

@@ -74,8 +74,7 @@ class Transitions:
     default: Float[np.ndarray, " n"] | None = None
     """The probability or density with which the default policy takes the action, if known."""
     outcome: Float[np.ndarray, " n"] | None = None
-    """The environment's own rewards, by which the ends of episodes are judged; None if
-    `terminal_reward` was given."""
+    """The rewards by which ends are judged; None if `terminal_reward` was given."""
     n_actions: int | None = None
     """The number of actions, if they are discrete and known."""
     origin: Mapping[str, Any] = field(default_factory=dict)

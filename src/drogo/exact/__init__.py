@@ -1,5 +1,6 @@
 """Exact solutions, in the log domain: the default and the successor representation."""
 
+from drogo import public
 from drogo.exact.columns import (
     log_columns as log_columns,
     solve_columns as solve_columns,
@@ -19,6 +20,5 @@ from drogo.exact.spectra import (
     overlap as overlap,
     spectrum as spectrum,
 )
-from drogo.public import check_all
 
-check_all(globals())
+public.check_all(globals())

@@ -143,8 +143,7 @@ def log_eigenvector(
 
 
 def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Values:
-    """Computes the positive top eigenvector of `(SR + SR^T)/2`, of unit norm, where `SR` is
-    `(I - discount P)^-1`, or raises `NotConverged` if some entry is not accurate."""
+    """Computes the top eigenvector of `(SR + SR^T)/2`, where `SR = (I - discount P)^-1`."""
     rows = successor_rows(mdp, discount)
     vector = _eigenvector("representation", mdp, rows)
     return np.exp(LogVector("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)

@@ -99,8 +99,7 @@ def radius_bounds(edges: Edges, kept: Mask, lam: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Perron(Growth, InLogs):
-    """The vector of a continuing task, where `W = diag(exp(r/lam)) P`, and the gain of each step.
-    `log_e` is 0 in the state `reference`."""
+    """The vector of a continuing task, 0 in the state `reference`, and the gain of a step."""
 
     lam: float
     reference: int

@@ -264,8 +264,7 @@ class Pencil:
 
 
 def positive_eigenvector(pencil: Pencil, near: tuple[float, Values] | None = None) -> Vector:
-    """Computes the positive eigenvector, from approximations `near` of the eigenvalue and of the
-    vector in logs if there are any. Its error is the last Newton step, or amplified rounding."""
+    """Computes the positive eigenvector, from approximations `near` of its value and its log."""
     s, x = _locate(pencil) if near is None else near
     anchor = int(np.argmax(x))
     fixed = np.arange(pencil.rows.n) == anchor

@@ -107,8 +107,7 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
 
 
 def edge_rows(edges: Edges, kept: Mask, lam: float, level: float = 0.0) -> Rows:
-    """Returns `I - W` over some states of a process, where `W(s, s')` is the sum of
-    `share * exp(r/lam - level)` over the edges from s to s'."""
+    """Returns `I - W` over some states, for the sums W of `share * exp(r/lam - level)` of edges."""
     next_state = np.where(edges.terminated, edges.n, edges.next_state)
     gain = edges.reward / lam - level
     return weighted_rows(np.append(kept, False), edges.state, next_state, edges.share, gain)

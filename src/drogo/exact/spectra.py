@@ -106,8 +106,7 @@ def spectrum(
 
 
 def symmetric_rows(edges: Edges, matrix: str, lam: float, discount: float) -> Rows:
-    """Returns the symmetric part of a matrix of this name over states that are all left. Terminated
-    edges are left out of the successor representation."""
+    """Returns the symmetric part of a matrix of this name over states that are all left."""
     n, share, gain = edges.n, edges.share, edges.reward / lam
     log_scale, total = np.zeros(n), np.zeros(n)
     if matrix == "default":
@@ -194,8 +193,7 @@ def _iterated(
 
 
 def _gap(values: Float[np.ndarray, " values"], k: int) -> tuple[int, float]:
-    """Returns the number of eigenvalues below a gap, and its middle: the widest gap after the first
-    k of the increasing values, or the last one before if the values after are all equal."""
+    """Returns the number of eigenvalues below the widest gap after the first k, and its middle."""
     resolved = RESOLVED * max(1.0, abs(float(values[0])))
     wide = np.diff(values, prepend=values[0] - 1e3 * resolved)
     after = k + int(np.argmax(wide[k:]))

@@ -28,11 +28,11 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecTransposeImage, is_vecenv_wrapped
 
+from drogo import public
 from drogo.data.step import NumberOfStep, number_or_function
 from drogo.errors import ArgumentError, check_whole
 from drogo.integrations.sb3_files import Checkpoints, restore, save
 from drogo.online.base import AbstractOnlineMap
-from drogo.public import check_all
 from drogo.use.shaping import AbstractShaping
 
 __all__ = ["Checkpoints", "ExploringDQN", "LearnMap", "ShapedReplayBuffer", "restore", "save"]
@@ -244,4 +244,4 @@ class LearnMap(BaseCallback):
             warnings.warn(message, UserWarning, stacklevel=2)
 
 
-check_all(globals())
+public.check_all(globals())

@@ -53,8 +53,7 @@ def save(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: An
 
 
 def restore(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: Any) -> None:
-    """Restores an agent and its map, which were made with the same arguments as the saved ones.
-    The file of another agent or map is a `BadCheckpoint`."""
+    """Restores an agent and its map, which were made with the arguments of the saved ones."""
     _check_saved(agent, online)
     _checked(parts)
 
@@ -166,8 +165,7 @@ def _arrays(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
 
 
 def _check_agent(agent: BaseAlgorithm, headers: dict[str, Header]) -> None:
-    """Raises an error unless all arrays that an agent needs are there, with its shapes. The state
-    of an optimiser, which is empty before its first step, is checked by torch."""
+    """Raises an error unless all arrays of an agent are there, with its shapes."""
     arrays = _arrays(agent).items()
     expected = {k: part.shape for k, part in arrays if not k.startswith(f"{AGENT}optimiser/")}
     rows = headers[BUFFER + REPLAY[0]].shape[:1] if BUFFER + REPLAY[0] in expected else ()

@@ -13,9 +13,9 @@ import torch
 from torchrl.data.tensor_specs import Unbounded
 from torchrl.envs.transforms import Transform
 
+from drogo import public
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.potential import Potential, mix, shaping_reward
-from drogo.public import check_all
 from drogo.use.shaping import Shaping
 
 __all__ = ["PotentialTransform"]
@@ -74,4 +74,4 @@ class PotentialTransform(Transform):
         return reward_spec
 
 
-check_all(globals())
+public.check_all(globals())

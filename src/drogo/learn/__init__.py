@@ -1,5 +1,6 @@
 """Learning: methods, networks, the learner and certificates. Names of `drogo` are not repeated."""
 
+from drogo import public
 from drogo.learn.architectures import (
     CNN as CNN,
     MLP as MLP,
@@ -22,6 +23,5 @@ from drogo.learn.networks import AbstractNetwork as AbstractNetwork
 from drogo.learn.problem import AbstractProblem as AbstractProblem, Prepared as Prepared
 from drogo.learn.train import Report as Report, TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.value import Policy as Policy
-from drogo.public import check_all
 
-check_all(globals())
+public.check_all(globals())

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -18,22 +18,16 @@ from jaxtyping import Float, PRNGKeyArray
 
 from drogo import errors
 from drogo.device import to_device
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DamagedFile,
-    check_below_one,
-    check_choice,
-    check_positive,
-)
+from drogo.errors import ArgumentError, ArgumentTypeError, BelowOne, DamagedFile, Flag, Positive
 from drogo.learn import networks
 from drogo.learn.convolution import ConvolutionalNetwork
 from drogo.learn.networks import AbstractNetwork, Inputs, Outputs, dense_layers, fit_inputs
-from drogo.learn.settings import Swept, at_least, check_fields, optional
+from drogo.learn.settings import Swept
 
 MOST_COORDINATES = 16  # Longer observations are not coordinates and get no Fourier features.
 MOST_BYTES_BY_PIXEL = 2**28  # Images of a larger table are not normalised pixel by pixel.
-_units, _frequencies = at_least(1, 2**16), at_least(0, 2**16)
+Units = Annotated[int, errors.at_least(1, 2**16)]
+Frequencies = Annotated[int, errors.at_least(0, 2**16)]
 
 
 @dataclass(frozen=True)
@@ -42,19 +36,19 @@ class Optimiser:
 
     name: str = "adam"
     """Either "adam" or "rmsprop"."""
-    step_size: Swept = 1e-3
+    step_size: Annotated[Swept, errors.check_positive] = 1e-3
     """The step size before the schedule."""
     schedule: str = "cosine"
     """Either "constant", or "cosine", which ends at 0."""
-    clip_norm: float = 0.5
+    clip_norm: Positive = 0.5
     """The largest global norm of a gradient. Larger gradients are scaled down to it."""
 
     is_setting: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_choice("name", self.name, ("adam", "rmsprop"))
-        check_choice("schedule", self.schedule, ("constant", "cosine"))
-        check_fields(self, step_size=check_positive, clip_norm=check_positive)
+        errors.check_choice("name", self.name, ("adam", "rmsprop"))
+        errors.check_choice("schedule", self.schedule, ("constant", "cosine"))
+        errors.check_fields(self)
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
         """Returns the transformation, with the step size as an argument of every update."""
@@ -113,6 +107,9 @@ class AbstractArchitecture(abc.ABC):
     pairs: ClassVar[bool] = False
     """Whether the network takes a state and a goal."""
 
+    def __post_init__(self) -> None:
+        errors.check_fields(self)
+
     def inputs(self, observations: np.ndarray) -> Inputs:
         """Returns the preprocessing that suits a table of observations."""
         return fit_inputs(observations, normalise=True)
@@ -140,26 +137,20 @@ class Table(AbstractArchitecture):
 class MLP(AbstractArchitecture):
     """Dense layers of rectified units on the flattened observation."""
 
-    width: int = 128
+    width: Units = 128
     """The number of units in each hidden layer."""
-    depth: int = 4
+    depth: Units = 4
     """The number of hidden layers."""
-    frequencies: int = 8
+    frequencies: Frequencies = 8
     """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
-    leak: float = 0.0
+    leak: BelowOne = 0.0
     """The slope of units that are off. With 0, large steps can turn all units off for good."""
-    normalise: bool = True
+    normalise: Flag = True
     """Shifts and scales vectors of numbers to [-0.5, 0.5] if some are outside [-1, 1] or hardly
     vary. Images are normalised pixel by pixel, without the pixels that never change."""
-    centred: bool = False
+    centred: Flag = False
     """Subtracts the mean of each number in place of the middle of its range, in maps that learn
     online: several times as fast for images of one scene, which differ in a few pixels."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
-        check_fields(
-            self, leak=check_below_one, normalise=errors.check_flag, centred=errors.check_flag
-        )
 
     def inputs(self, observations: np.ndarray) -> Inputs:
         by_pixel = observations.nbytes <= MOST_BYTES_BY_PIXEL
@@ -174,13 +165,10 @@ class MLP(AbstractArchitecture):
 class CNN(AbstractArchitecture):
     """Three convolutions, two of them with pooling, and dense layers, as in the paper."""
 
-    width: int = 128
+    width: Units = 128
     """The number of units in each hidden dense layer."""
-    depth: int = 1
+    depth: Units = 1
     """The number of hidden dense layers."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, width=_units, depth=_units)
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         shape = example.shape[1:]
@@ -194,17 +182,14 @@ class CNN(AbstractArchitecture):
 class AbstractPairArchitecture(AbstractArchitecture):
     """A network of a state and a goal."""
 
-    width: int = 256
+    width: Units = 256
     """The number of units in each hidden layer."""
-    depth: int = 2
+    depth: Units = 2
     """The number of hidden layers that see one observation alone."""
-    frequencies: int = 8
+    frequencies: Frequencies = 8
     """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
 
     pairs: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
 
     def inputs(self, observations: np.ndarray) -> Inputs:
         return fit_inputs(observations, normalise=True, by_pixel=True)
@@ -220,14 +205,10 @@ class AbstractPairArchitecture(AbstractArchitecture):
 class Quasimetric(AbstractPairArchitecture):
     """Minus an interval quasimetric embedding: its values satisfy the triangle inequality."""
 
-    components: int = 32
+    components: Units = 32
     """The number of components of the quasimetric."""
-    length: int = 8
+    length: Units = 8
     """The number of intervals in each component."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, components=_units, length=_units)
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         if outputs != "scalar":
@@ -241,12 +222,8 @@ class Quasimetric(AbstractPairArchitecture):
 class PairMLP(AbstractPairArchitecture):
     """Dense layers on each of a state and a goal, and then on both."""
 
-    negative: bool | None = None
+    negative: Flag | None = None
     """Keeps outputs below 0 by construction, which is the default where values are not known."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, negative=optional(errors.check_flag))
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         first, second, third = jax.random.split(key, 3)
@@ -313,8 +290,7 @@ def build_network(
     key: PRNGKeyArray,
     initial: float | None = 0.0,
 ) -> AbstractNetwork:
-    """Returns a network with fresh parameters for observations like these. `initial` is the first
-    value of every entry of a table, or None for random ones."""
+    """Returns a fresh network for observations like these; `initial` fills a table."""
     if observations.ndim != 2 and getattr(architecture, "frequencies", 0):
         architecture = replace(architecture, frequencies=0)  # pyright: ignore
     if inputs.states is None:

@@ -52,8 +52,7 @@ class Plan:
 
 
 def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) -> Plan:
-    """Returns the plan for some transitions. Large tables are streamed; if states do not repeat,
-    some transitions are held out and checked in groups of similar value."""
+    """Returns the plan for some transitions, of which some are held out if states are new."""
     n, m, size = len(data), len(data.observations), data.observations.nbytes
     streamed = size > BYTES_ON_DEVICE
     if streamed and second:
@@ -97,8 +96,7 @@ class Batches(NamedTuple):
 
     data: Any  # The data on the device: `batch(learner, draw)` assembles a batch.
     sampler: Any
-    """Samples on the host: `draw(update, count)` returns arrays of shape (`longest`, seeds, ...)
-    for `count` updates from `update` on, or None for all transitions."""
+    """Its `draw(update, count)` gives arrays (`longest`, seeds, ...), or None for everything."""
 
 
 class Draw(NamedTuple):
@@ -114,8 +112,7 @@ class Draw(NamedTuple):
 
 
 class DeviceData(eqx.Module):
-    """Assembles batches on the device: a weight for each distinct transition of a small world, or
-    the gathered transitions of a larger one."""
+    """Assembles batches on the device: distinct transitions with weights, or sampled ones."""
 
     rows: Batch
     """All transitions, weighed by their share in the data or by a correction of actions."""
@@ -207,8 +204,7 @@ def _shares(edges: Int[np.ndarray, "updates seeds batch"], number: int) -> np.nd
 def draw_rows(
     groups: list[Group], seeds: list[int], update: int, count: int, stream: int
 ) -> Int[np.ndarray, "updates seeds batch"]:
-    """Returns the transitions of each update and seed, group by group. Each epoch is one pass over
-    a group in random order, less a remainder; a second batch has another stream of numbers."""
+    """Returns the transitions of each update and seed, shuffled in each epoch and `stream`."""
     parts = []
     for k, group in enumerate(groups):
         n, of_seeds = group.rows.size, []
@@ -299,8 +295,7 @@ def weighed_batch(
 
 
 def _with_terminals(rows: Batch, n_actions: int | None) -> Batch:
-    """Adds, for each arrival at a terminal state (and each action), a row with the equation 1 -
-    exp(terminal_reward / lam - v) = 0, so that the network generalises between them."""
+    """Adds the equation exp(terminal_reward / lam - v) = 1 for each arrival and action."""
     kept = {name: part for name, part in vars(rows).items() if eqx.is_array(part)}
     columns: dict[str, Any] = jax.tree.map(np.asarray, kept)
     copies = 1 if rows.log_default is None else int(n_actions or 1)

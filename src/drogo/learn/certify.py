@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium
 import numpy as np
@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo.data.collect import MOST_SEED
 from drogo.data.simulate import Simulator, simulator
 from drogo.data.step import Step
-from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.errors import ArgumentError, Count, at_least, check_fields, check_number, check_whole
 from drogo.learn.rollouts import Groups, Values, Walk, interval
-from drogo.learn.settings import at_least, check_values, optional
 from drogo.learn.solution import Solution
 from drogo.mdp.costs import Costs
 from drogo.progress import progress_bar
@@ -79,8 +78,7 @@ class Certificate:
 
     @property
     def known(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Whether the interval is reliable: the groups agree, and no other actions are better by
-        more than the tolerance from any start."""
+        """Whether the interval is reliable: groups agree, and no other actions are better."""
         surprised = RISE * self.surprise.max(axis=1) > self.tolerance
         return self.agreed & ~surprised[:, None]
 
@@ -100,8 +98,7 @@ class Certificate:
 
     @property
     def status(self) -> tuple[str, ...]:
-        """For each seed: "refuted" if some value is, "certified" if all intervals are reliable and
-        within the tolerance, and "undecided" otherwise."""
+        """For each seed: "refuted" if a value is, "certified" if all hold, or else "undecided"."""
         status = np.where(self.held.all(axis=1), "certified", "undecided")
         return tuple(np.where(self.refuted.any(axis=1), "refuted", status).tolist())
 
@@ -128,20 +125,19 @@ class Certificate:
 class Effort:
     """The amount of work that goes into a certificate."""
 
-    groups: int = 8
+    groups: Annotated[int, at_least(3)] = 8
     """Independent groups of rollouts from each start in the first round, at least 3."""
-    rollouts: int | None = None
+    rollouts: Count | None = None
     """The number of rollouts in a group. By default 16, or 4 of an environment that is copied."""
-    candidates: int = 16
+    candidates: Count = 16
     """The number of actions that are tried in each state, if they are continuous."""
-    steps: int = 1000
+    steps: Count = 1000
     """The largest number of steps of a rollout."""
-    rounds: int = 4
+    rounds: Count = 4
     """The number of rounds. Each further one doubles the groups where nothing is decided yet."""
 
     def __post_init__(self) -> None:
-        check_values(self, groups=at_least(3), rollouts=optional(at_least(1)))
-        check_values(self, candidates=at_least(1), steps=at_least(1), rounds=at_least(1))
+        check_fields(self)
 
 
 @dataclass(frozen=True)

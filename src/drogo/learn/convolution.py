@@ -112,8 +112,7 @@ class ConvolutionalNetwork(AbstractNetwork):
 
 
 def _patches(images: Float[Array, "h w n c"], even: bool = False) -> Float[Array, "a b n c9"]:
-    """Returns the nine neighbours of every place side by side, in the order of a kernel's weights.
-    With `even`, an odd last row or column is left out, which pooling would drop."""
+    """Returns the nine neighbours of every place, in the order of a kernel's weights."""
     height, width = images.shape[:2]
     padded = jnp.pad(images, ((1, 1), (1, 1), (0, 0), (0, 0)))
     if even:

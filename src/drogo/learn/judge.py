@@ -20,7 +20,7 @@ from drogo.device import to_device
 from drogo.learn.batches import Plan, weighed_batch
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.problem import Point, Prepared
-from drogo.potential import mean_gap
+from drogo.mdp.model import mean_gap
 
 HUGE = 1e38  # The number that stands for an infinite residual, so that means are finite.
 STANDARD_ERRORS = 3.0  # The number of standard errors that are subtracted from a group's residual.
@@ -330,8 +330,7 @@ def transition_slopes(
     batch: Batch,
     extra: Float[Array, "runs ..."] | None = None,
 ) -> tuple[Float[Array, "runs n"], Float[Array, "runs n"]]:
-    """Returns the derivative of the loss of single transitions, and its unit; NaN if the method is
-    not separable. The quotient of their means over a state is its residual."""
+    """Returns the slope and the unit of single transitions, NaN if not separable."""
     if not learner.objective.method.separable:
         unknown = jnp.full(outputs.shape[:2], jnp.nan)
         return unknown, jnp.ones_like(unknown)
@@ -353,8 +352,7 @@ def transition_slopes(
 def in_groups(
     slopes: Each, units: Each, v: Each
 ) -> tuple[Float[np.ndarray, "runs groups"], Float[np.ndarray, "runs groups"]]:
-    """Returns the residuals of groups of transitions that leave states of similar value, and their
-    standard errors. Each mean is zero at the solution up to its standard error."""
+    """Returns the residuals of transitions grouped by value, and their standard errors."""
     groups = int(np.clip(v.shape[1] // IN_A_GROUP, 1, MOST_GROUPS))
     order = np.argsort(v, axis=1)
     parts = [

@@ -116,8 +116,7 @@ class Objective(eqx.Module):
         moment: Array,
         extra: Array | None,
     ) -> Float[Array, " n"]:
-        """Returns the loss of each transition, given its values at s and s' and, for all of them,
-        the moment and the raw numbers beside the network."""
+        """Returns the loss of each transition by its values at s and s', and numbers of all."""
         numbers = (moment, self.extra(extra), self.scale, self.ceiling)
 
         def of_one(output: Array, next_output: Array, log_cost: Array, terminated: Array) -> Array:
@@ -141,8 +140,7 @@ class State(eqx.Module):
     optimiser: PyTree[Array]
     update: Int[Array, "*runs"]
     diverged_at: Int[Array, "*runs"]
-    """The update that would have made a number infinite or NaN, or -1. Training is frozen from
-    there on, at the last finite parameters."""
+    """The update that would have made a number infinite, before which training froze; or -1."""
 
 
 class Batch(eqx.Module):
@@ -251,8 +249,7 @@ class Learner(eqx.Module):
     def step(
         self, state: State, batch: Batch, step_size: Float[Array, ""] | float | None = None
     ) -> tuple[State, Float[Array, ""]]:
-        """Makes one update, with a step size for an optimiser that takes it as an argument. Returns
-        the state after the update, and the loss before it."""
+        """Makes one update. Returns the state after it, and the loss before it."""
 
         def loss_of(params: PyTree[Array]) -> Array:
             target = None if state.target is None else self.network(state.target)
@@ -297,8 +294,7 @@ class Learner(eqx.Module):
         second: Array | None = None,
         extra: Array | None = None,
     ) -> Float[Array, ""]:
-        """Returns the weighted mean loss of a batch, given the raw outputs at its three `features`
-        and the numbers that are trained beside the network."""
+        """Returns the weighted mean loss of a batch by the raw outputs at its three `features`."""
         objective = self.objective
         at_state = outputs if batch.state is None else outputs[batch.state]
         output = objective.at_action(at_state, batch.action)

@@ -6,7 +6,7 @@ import abc
 import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,11 +15,12 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from drogo.data import Transitions
-from drogo.errors import check_flag, check_not_negative, check_positive
+from drogo.errors import Count, Flag, NotNegative, at_least, check_fields, check_positive, optional
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
-from drogo.learn.settings import Swept, at_least, check_fields, optional
+from drogo.learn.settings import Swept
 
 Scalar = Float[Array, ""]
+BatchSize = Annotated[int | str, optional(at_least(1), "all")]
 BYTES_IN_RESULT = 2**28
 """Bytes of observations that are evaluated as a whole and that a solution keeps."""
 ROWS_AT_ONCE = 4000  # An update evaluates a table of at most this many observations as a whole.
@@ -64,15 +65,15 @@ class AbstractMethod(eqx.Module):
     """A loss of one transition, and the settings of training with it. Its floating-point fields are
     arrays in a program, which sweeps a list in one of them; other fields are static."""
 
-    updates: int | None = eqx.field(static=True, default=None)
+    updates: Count | None = eqx.field(static=True, default=None)
     """The number of updates. By default a number that suits the data."""
-    batch_size: int | str | None = eqx.field(static=True, default=None)
+    batch_size: BatchSize | None = eqx.field(static=True, default=None)
     """The number of transitions in a batch, or "all" for all of them in every update. By default
     all if the table of states is small enough."""
-    weigh_actions: bool = eqx.field(static=True, default=True)
+    weigh_actions: Flag = eqx.field(static=True, default=True)
     """Weighs each action as the default policy takes it if states repeat, which removes the noise
     of sampled actions. Data of another policy are always weighed."""
-    stop_early: bool = eqx.field(static=True, default=True)
+    stop_early: Flag = eqx.field(static=True, default=True)
     """Stops once every value is far within the tolerance, if states repeat."""
 
     is_setting: ClassVar[bool] = True
@@ -105,9 +106,7 @@ class AbstractMethod(eqx.Module):
     terminal_fraction: ClassVar[float] = 0.0
 
     def __check_init__(self) -> None:
-        check_fields(self, updates=optional(at_least(1)))
-        check_fields(self, batch_size=optional(at_least(1), None, "all"))
-        check_fields(self, weigh_actions=check_flag, stop_early=check_flag)
+        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -137,8 +136,7 @@ class AbstractMethod(eqx.Module):
         return jnp.zeros((), dtype=log_e.dtype)
 
     def unit(self, output: Array, log_cost: Array) -> Array:
-        """Returns the unit of a state's residual, the size of the largest term in its equation, by
-        the values at s of the actions that were taken, and -r / lam."""
+        """Returns the unit of a residual, the largest term of a state's equation, by its values."""
         return jnp.ones_like(log_cost) if self.scaled else jnp.exp(log_cost)
 
     def equation(self) -> AbstractMethod:
@@ -186,25 +184,20 @@ class AbstractMethod(eqx.Module):
 class AbstractCapped(AbstractMethod):
     """A method whose residual has exp(v(s') - v(s)), held constant and capped."""
 
-    cap: Swept = "auto"  # pyright: ignore[reportAssignmentType]
+    cap: Annotated[Swept, optional(check_positive, "auto", math.inf)] = "auto"  # pyright: ignore
     """The largest v(s') - v(s) inside an exponential; inf for none, "auto" for one just above any
     that the solution can have. With a cap, `Drogo` bounds v(s') by the best terminal value."""
-    scaled: bool = eqx.field(static=True, default=True)  # pyright: ignore
+    scaled: Flag = eqx.field(static=True, default=True)  # pyright: ignore
     """Divides each residual by exp(-r / lam), so that costly states do not dominate and noisy data
     have a solution, and multiplies the outputs of `Drogo` by the map's expected depth."""
-    emphasis: float | None = eqx.field(static=True, default=None)  # pyright: ignore
+    emphasis: NotNegative | None = eqx.field(static=True, default=None)  # pyright: ignore
     """Weighs each state by this power of its residual, where every update uses all transitions. The
     solution does not change. By default 0.5 there, and 0 elsewhere."""
-
-    def __check_init__(self) -> None:
-        check_fields(self, cap=optional(check_positive, "auto", math.inf), scaled=check_flag)
-        check_fields(self, emphasis=optional(check_not_negative))
 
     def imbalance(
         self, output: Scalar, next_output: Scalar, sample: Sample, cap: Any = None
     ) -> Scalar:
-        """Returns exp(-r/lam) - exp(v(s') - v(s)), held constant, or what the problem has for the
-        second exponential."""
+        """Returns exp(-r/lam) - exp(v(s') - v(s)), or what the problem has, held constant."""
         log_cost = sample.log_cost
         shift = log_cost if self.scaled else jnp.zeros_like(log_cost)
         exponent = jnp.minimum(next_output - output - shift, self.cap if cap is None else cap)

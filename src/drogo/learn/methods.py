@@ -17,7 +17,7 @@ their subspace, the others each vector.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from drogo.data import Transitions
-from drogo.errors import check_below_one, check_flag, check_positive, check_that
+from drogo.errors import BelowOne, Flag, Positive, check_positive, check_that, optional
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.method import (
     ROWS_AT_ONCE,
@@ -37,23 +37,21 @@ from drogo.learn.method import (
     is_small,
     rows_at_once,
 )
-from drogo.learn.settings import Swept, check_fields, optional
+from drogo.learn.settings import Swept
 
 Vectors = Float[Array, " vectors"]
 Products = Float[Array, "vectors vectors"]
+Rate = Annotated[float, check_that(lambda rate: 0 < rate <= 1, "above 0 and at most 1")]
 
 
 class AbstractActionMethod(AbstractMethod):
     """A method that can learn one value for each action."""
 
-    action_values: bool | None = eqx.field(static=True, default=None)
+    action_values: Flag | None = eqx.field(static=True, default=None)
     """Learns a value for each action, from data of any policy. By default where that is needed."""
 
     solves: ClassVar[tuple[str, ...]] = ("column", "goals", "continuing", "soft")
     finds_column: ClassVar[bool] = True
-
-    def __check_init__(self) -> None:
-        check_fields(self, action_values=optional(check_flag))
 
     @property
     def per_action(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -74,19 +72,14 @@ class Drogo(AbstractCapped, AbstractActionMethod):
     B and m held constant, similar to Wan, Naik and Sutton (2021).
     """
 
-    target_rate: float | None = eqx.field(static=True, default=None)  # pyright: ignore
+    target_rate: Rate | None = eqx.field(static=True, default=None)  # pyright: ignore
     """The Polyak rate of a target network that gives v(s'); 1 for none. By default 1 where every
     update uses all transitions, and 0.3 elsewhere."""
-    terminal_fraction: float | None = eqx.field(static=True, default=None)  # pyright: ignore
+    terminal_fraction: BelowOne | None = eqx.field(static=True, default=None)  # pyright: ignore
     """The fraction of each batch that is sampled from transitions into terminal states, with
     weights that undo it. By default 0.1 where batches are sampled."""
 
     host_only: ClassVar[tuple[str, ...]] = (*AbstractMethod.host_only, "terminal_fraction")
-
-    def __check_init__(self) -> None:
-        rate = check_that(lambda rate: 0 < rate <= 1, "above 0 and at most 1")
-        fraction = optional(check_below_one)
-        check_fields(self, target_rate=optional(rate), terminal_fraction=fraction)
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         # A terminal value pulls with a larger cap: it alone stops a map that drifts as a whole.
@@ -173,22 +166,18 @@ class Regression(AbstractActionMethod):
 class AbstractPenalised(AbstractMethod):
     """A method whose norm penalty keeps e from collapsing. Terminal states absorb."""
 
-    penalty: Swept = None  # pyright: ignore[reportAssignmentType]
+    penalty: Annotated[Swept, optional(check_positive, None)] = None  # pyright: ignore
     """The weight b of the penalty. By default 1; for several vectors twice the largest eigenvalue
     of the data's exact solution and at least 0.3, relative to the matrix's mean diagonal."""
-    target_norm: Swept = 1.0
+    target_norm: Annotated[Swept, check_positive] = 1.0
     """The value c at which the penalty holds the mean of the squared entries."""
-    delta: float = eqx.field(static=True, default=0.001)
+    delta: Positive = eqx.field(static=True, default=0.001)
     """The cost of one step in an absorbing terminal state."""
 
     host_only: ClassVar[tuple[str, ...]] = (*AbstractMethod.host_only, "delta")
     anchored: ClassVar[bool] = False
     needs_moment: ClassVar[bool] = True
     separable: ClassVar[bool] = False
-
-    def __check_init__(self) -> None:
-        check_fields(self, penalty=optional(check_positive))
-        check_fields(self, target_norm=check_positive, delta=check_positive)
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
         return logsumexp(2 * log_e) / 2  # e then has unit norm

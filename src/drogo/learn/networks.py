@@ -56,8 +56,7 @@ class Inputs(eqx.Module):
         return self._scaled(observations)
 
     def prepare(self, observations: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:
-        """Returns observations for the device, where `finish` does the rest. Numbers are normalised
-        here, in double precision; bytes stay bytes."""
+        """Returns observations for the device, where `finish` does the rest; bytes stay bytes."""
         return observations if self._stays(observations) else self(observations)
 
     def finish(self, prepared: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
@@ -110,8 +109,7 @@ def fit_inputs(observations: np.ndarray, *, normalise: bool, by_pixel: bool = Fa
 
 
 def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
-    """Takes the pixels that ever change, each less its mean and divided by its range, because a
-    dense layer that sees the background learns slowly."""
+    """Takes the pixels that ever change: a layer that sees the background learns slowly."""
     size = math.prod(images.shape[1:])
     low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
     for begin in range(0, len(images), IMAGES_AT_ONCE):

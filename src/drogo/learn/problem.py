@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,11 +19,18 @@ from jaxtyping import Array
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.empirical import Chance, chance, costed, unseen_pairs
 from drogo.data.transitions import CountedEdges
-from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive, check_that
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    Positive,
+    check_fields,
+    check_that,
+)
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
-from drogo.learn.settings import Swept, check_fields
+from drogo.learn.settings import Swept
 from drogo.mdp.costs import Costs, Judged, as_costs
 
 if TYPE_CHECKING:
@@ -33,7 +40,8 @@ if TYPE_CHECKING:
     from drogo.learn.solution import Solution
 
 Source = Transitions | CountedEdges
-BEYOND_SINGLE = 1e38  # Networks compute in single precision, which has no larger numbers.
+check_lam = check_that(lambda lam: 0 < lam < 1e38, "positive, and less than 1e38")
+"""Networks compute in single precision, which has no larger numbers."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +54,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
     """Sentences about the data: assumptions, and what they do not determine."""
     complete: bool = True
-    """Whether the data show every action of the default policy in every visited state, and which
-    ends are good."""
+    """Whether the data show every action in every visited state, and which ends are good."""
     sound: bool = True
     """Whether the observations, as far as the data tell, show all of the state."""
     costs: Costs | None = None
@@ -72,32 +79,30 @@ class Point(NamedTuple):
 class AbstractProblem(eqx.Module):
     """A quantity of a Markov decision process that is computed or learned."""
 
-    lam: Swept = 20.0
+    lam: Annotated[Swept, check_lam] = 20.0
     """Temperature lambda, in units of reward. Smaller values make the map more sensitive to it."""
     default_policy: DefaultPolicy | None = None
     """The policy that the map belongs to: one probability for each action, or a function
     `default_policy(observations, actions)` that returns the probability of each action of a batch
     (the density, for vectors). By default that of the environment's MDP if known, or uniform."""
-    tolerance: float = eqx.field(static=True, default=0.1)
+    tolerance: Positive = eqx.field(static=True, default=0.1)
     """The largest difference of any value from the exact solution of the data in a converged fit,
     at least a thousandth and at most a twentieth of the map's depth. If no solution is known: the
     largest residual relative to exp(-r / lam)."""
 
-    costs: Any = eqx.field(static=True, default=None)
+    costs: Annotated[Any, as_costs] = eqx.field(static=True, default=None)
     """The `Costs` that steps and ends have, for rewards that are not all negative. By default the
     rewards of the data say them; a solution's problem has those that were used."""
 
     is_setting: ClassVar[bool] = True
     judged: ClassVar[tuple[str, ...]] = ("steps",)
-    """The parts that rewards are judged for: of `steps`, whether they cost something; of `ends`,
-    which of them are good."""
+    """Whether rewards say what `steps` cost, and which `ends` are good."""
     kind: ClassVar[str]
     """The name by which methods know the problem."""
     host_only: ClassVar[tuple[str, ...]] = ("default_policy", "tolerance", "costs")
     """Fields that compiled programs do not see, so that another value compiles nothing."""
     error_name: ClassVar[str] = "error"
-    """What `Solution.error` measures, in messages: the largest difference of a value from the exact
-    solution, unless a problem says something else."""
+    """The name of `Solution.error` in messages."""
     anchor_cap: ClassVar[float] = 20.0
     """The smallest cap of an exponent at a terminal state, far below an overflow."""
     views: ClassVar[tuple[str, ...]] = ()
@@ -111,8 +116,7 @@ class AbstractProblem(eqx.Module):
     """The arrays that hold rows of `observations`."""
 
     def __check_init__(self) -> None:
-        lam = check_that(lambda lam: 0 < lam < BEYOND_SINGLE, "positive, and less than 1e38")
-        check_fields(self, lam=lam, tolerance=check_positive, costs=as_costs)
+        check_fields(self)
         policy = self.default_policy
         if policy is not None and not callable(policy):
             try:
@@ -189,8 +193,7 @@ class AbstractProblem(eqx.Module):
     # Learning
 
     def given(self, source: Any) -> Any:
-        """Returns the MDP, or the transitions, that a problem makes of those that `solve` or `fit`
-        is given, for example with other rewards. Here it makes no changes."""
+        """Returns what a problem makes of the MDP or the transitions of `solve` or `fit`."""
         return source
 
     @property
@@ -201,8 +204,7 @@ class AbstractProblem(eqx.Module):
     def weighed(
         self, data: Transitions, *, by_action: bool = False, always: bool = True
     ) -> Prepared:
-        """Returns transitions weighed like the default policy's, as `drogo.data.under` does: not
-        with a value `by_action`, and those of the default policy itself only if `always`."""
+        """Returns transitions with their costs, weighed like the default policy's by `under`."""
         said = Judged(None)
         if self.judged and data.outcome is not None:
             data, said = costed(data, self.costs, ends="ends" in self.judged)

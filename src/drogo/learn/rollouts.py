@@ -126,8 +126,7 @@ class Walk:
         return *tried, one, self.surprises(arrived, log_q, values, terminal, one[1])
 
     def attempt(self, step: int, take: Callable[[], Any]) -> Any:
-        """Takes a step, which changes nothing yet. Returns None if Ctrl-C stops the rollouts; those
-        on their way then count as unfinished."""
+        """Takes a step; None if Ctrl-C stops the rollouts, which then count as unfinished."""
         try:
             self.show(step, self.steps, self.label)
             return None if self.interrupted else take()
@@ -205,8 +204,7 @@ def _resampled(
 
 
 def interval(measured: Groups, claimed: Starts, level: float) -> dict[str, Any]:
-    """Returns columns of a certificate. Weights have long tails, so the interval contains that of
-    Student's distribution and that of numbers whose logs are normal (Cox's method)."""
+    """Returns columns of a certificate, by the wider of Student's and Cox's intervals."""
     log_low, log_all, _ = measured
     groups = log_all.shape[1]
     top = log_all.max(axis=1)

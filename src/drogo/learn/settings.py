@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from itertools import product
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from drogo import errors
-from drogo.errors import ArgumentError, DamagedFile, check_whole, is_a
+from drogo.errors import ArgumentError, DamagedFile, is_a
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -26,28 +26,6 @@ else:
 CLASS, CUSTOM = "class", "custom"
 MOST_SEEDS = 10**6
 UNSET = (None, "auto")  # Values of fields that `fit` resolves.
-
-
-def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Checks fields of a frozen object, each (or each entry of its list) with a function of its
-    name and a value that raises an error or returns the value to keep."""
-    for name, check in checks.items():
-        value = getattr(settings, name)
-        if hasattr(value, "aval"):  # an array of a compiled program, which was checked before
-            continue
-        if isinstance(value, list):
-            kept: Any = [check(name, entry) for entry in value]
-            if not kept or len(set(kept)) < len(kept):
-                raise ArgumentError(f"{name} is {value}; give values, each once.", argument=name)
-        else:
-            kept = check(name, value)
-        object.__setattr__(settings, name, kept)
-
-
-def check_values(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Checks fields of a frozen object that is never swept, in which a list is a value."""
-    for name, check in checks.items():
-        object.__setattr__(settings, name, check(name, getattr(settings, name)))
 
 
 def from_keywords(given: Mapping[str, Any], *kinds: Any) -> list[Any]:
@@ -61,22 +39,6 @@ def from_keywords(given: Mapping[str, Any], *kinds: Any) -> list[Any]:
         kind(**{name: given[name] for name in some if name in given})
         for kind, some in zip(kinds, names, strict=True)
     ]
-
-
-def optional(check: Callable[[str, Any], Any], *words: Any) -> Callable[[str, Any], Any]:
-    """Returns a check that lets None pass, or the words that are given in its place."""
-    words = words or (None,)
-
-    def checked(name: str, value: Any) -> Any:
-        is_word = any(isinstance(value, type(word)) and value == word for word in words)
-        return value if is_word else check(name, value)
-
-    return checked
-
-
-def at_least(least: int, most: int = 2**31 - 1) -> Callable[[str, Any], int]:
-    """Returns a check of whole numbers."""
-    return lambda name, value: check_whole(name, value, least, most)
 
 
 def seed_list(seeds: Any) -> list[int]:
@@ -100,8 +62,7 @@ def bare(settings: Any) -> Any:
 
 
 def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Returns the points of the grid of all fields that hold lists, by the tuple of their values in
-    the order of the fields (the empty tuple if nothing is swept)."""
+    """Returns the points of the grid of all fields that hold lists, by their values in order."""
     swept = [(k, *item) for k, part in enumerate(parts) for item in _lists(part)]
     points = {}
     for values in product(*(values for _, _, values in swept)):
@@ -125,8 +86,7 @@ def _lists(part: Any) -> list[tuple[str, list[Any]]]:
 
 
 def as_json(part: Any) -> Any:
-    """Returns settings as plain JSON: the name of their class, and their fields; for a function or
-    an object of the user's, its name alone."""
+    """Returns settings as plain JSON: their class and fields, or the name of a user's object."""
     if part is None:
         return None
     if not getattr(type(part), "is_setting", False):
@@ -162,8 +122,7 @@ def _described(part: Any) -> str:
 
 
 def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
-    """Returns the settings of a subclass of `base` that `as_json` wrote, checked. An object of the
-    user's is `given` again by the argument `name` of `load`."""
+    """Returns the settings that `as_json` wrote, checked, or those that are `given` again."""
     if given is not None:
         again, unset = as_json(given), {}
         if CLASS in again and isinstance(stored, Mapping):  # the file has the resolved values

@@ -120,8 +120,7 @@ class Solution:
         notes: Sequence[str] = (),
         n_actions: int | None = None,
     ) -> Solution:
-        """Returns an exact solution, which has one seed, 0. It is `complete` if every value is
-        finite and accurate, and `error` bounds the errors of the values."""
+        """Returns an exact solution, `complete` if all values are known, with its `error`."""
         status = ("converged" if complete else "unverified",)
         provenance = {"n_actions": n_actions, "repeats": True}
         rest = {"diverged_at": (None,), "notes": tuple(notes), "provenance": provenance}

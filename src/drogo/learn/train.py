@@ -175,8 +175,7 @@ def _with_row(training: Training, progress: Progress) -> tuple[Progress, Row]:
 
 
 def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:
-    """Returns the update at which each run diverged, or -1. A network may run away without an
-    infinite number; its residuals are then infinite at the next logged update, and not NaN."""
+    """Returns the update at which each run diverged, or its residuals ran away; or -1."""
     first_bad = np.asarray(progress.states.diverged_at)
     runaway = np.isinf(np.stack(progress.history["violation"]))
     runaway |= ~np.isfinite(np.stack(progress.history["level"]))

@@ -102,8 +102,7 @@ def value_function(
     terminal_states: Shaped[Array, "terminals ..."],
     terminal_values: Float[Array, " terminals"],
 ) -> Callable[[Array], Array]:
-    """Returns log e of one run as a pure JAX function of a batch of observations, or of a single
-    one, with the given values of terminal states."""
+    """Returns log e of one run as a JAX function of a batch or of one observation."""
     network, single = learner.network(params), terminal_states.shape[1:]
 
     def value(observations: Shaped[Array, ...]) -> Float[Array, ...]:
@@ -161,8 +160,7 @@ def single_value(
 
 
 def network_graph(learner: Learner, params: Any, table: np.ndarray, *, log_e: bool) -> Graph:
-    """Returns the raw outputs of a network for observations like those of a table, or log e that
-    follows from them. The graph of a network that is a table is empty."""
+    """Returns the raw outputs of a network, or log e, as a graph, which a table leaves empty."""
     whole, method = learner.network(params), learner.objective.method
     network: Any = whole.network if isinstance(whole, WithExtra) else whole
     known = type(network) in (DenseNetwork, ConvolutionalNetwork, TableNetwork)

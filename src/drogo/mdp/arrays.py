@@ -148,9 +148,8 @@ def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Values:
         return allowed / allowed.sum()
     distribution = as_floats("start", start)
     if distribution.ndim == 0 and np.issubdtype(np.asarray(start).dtype, np.integer):
-        return np.eye(
-            1, terminal.size, int(as_indices("start", np.asarray(start), terminal.size)[0])
-        )[0]
+        (state,) = as_indices("start", np.asarray(start), terminal.size).tolist()
+        return np.eye(1, terminal.size, state)[0]
     _check_shape("start", distribution, terminal.shape)
     no_terminal = np.zeros(1, dtype=bool)
     return _distributions("start", distribution[None], no_terminal, ROW_SUM_TOLERANCE)[0]

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_number
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    NotNegative,
+    Number,
+    check_fields,
+)
 
 Rewards = Float[np.ndarray, " n"]
 EPISODES_OF_AN_END = 10
@@ -35,27 +42,20 @@ class Costs:
     themselves where these are not all negative; give one to a problem to judge for them.
     """
 
-    step: float = 1.0
+    step: NotNegative = 1.0
     """The cost of every step."""
-    charge: float = 0.0
+    charge: NotNegative = 0.0
     """The part of a negative reward that is added to it."""
-    last: float | None = None
+    last: NotNegative | None = None
     """The cost of the last step of an episode, whose reward is about the end; by default as for all
     other steps."""
-    best: float = 0.0
+    best: Number = 0.0
     """The last reward of the best end."""
-    worth: float = 1.0
+    worth: NotNegative = 1.0
     """The terminal reward of an end that pays 1 less than the best."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name == "last" and value is None:
-                continue
-            number = check_number(name, value)
-            object.__setattr__(self, name, number)
-            if number < 0 and name != "best":
-                problem = f"{name} is {number}; it must not be negative."
-                raise ArgumentError(problem, argument=name)
+        check_fields(self)
         if self.step == self.charge == 0:
             raise ArgumentError("a step costs nothing: give step= or charge=.", argument="step")
 

@@ -19,6 +19,10 @@ from drogo.mdp import arrays
 from drogo.mdp.costs import Costs
 from drogo.mdp.environment import as_key, tabulate
 
+Vectors = Float[np.ndarray, "*seeds states"]
+Neighbours = Int[np.ndarray, "pairs 2"]
+"""Indices of states that are one step apart, each pair once."""
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -164,7 +168,7 @@ class MDP:
         return Outcomes(arrays.frozen(next_state), arrays.frozen(cumulative))
 
     @cached_property
-    def neighbours(self) -> Int[np.ndarray, "pairs 2"]:
+    def neighbours(self) -> Neighbours:
         """Pairs of different states that some action leads between, each pair once."""
         before, after = zip(*(matrix.nonzero() for matrix in self.transitions), strict=True)
         return distinct_pairs(np.concatenate(before), np.concatenate(after))
@@ -291,7 +295,12 @@ class HasMDP(Protocol):
         ...
 
 
-def distinct_pairs(first: arrays.Nodes, second: arrays.Nodes) -> Int[np.ndarray, "pairs 2"]:
+def distinct_pairs(first: arrays.Nodes, second: arrays.Nodes) -> Neighbours:
     """Returns the unordered pairs of two different states, each pair once."""
     pairs = np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
     return np.unique(pairs[first != second], axis=0).astype(np.int64)
+
+
+def mean_gap(values: Vectors, pairs: Neighbours) -> Any:
+    """Returns the mean absolute difference of each vector between the states of some pairs."""
+    return np.abs(values[..., pairs[:, 0]] - values[..., pairs[:, 1]]).mean(axis=-1)

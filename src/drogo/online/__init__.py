@@ -1,5 +1,6 @@
 """Maps that learn while an agent acts."""
 
+from drogo import public
 from drogo.online.base import (
     AbstractOnlineMap as AbstractOnlineMap,
     OnlineShaping as OnlineShaping,
@@ -9,7 +10,6 @@ from drogo.online.learner import OnlineLearner as OnlineLearner
 from drogo.online.network import OnlineMap as OnlineMap
 from drogo.online.replay import OnlineState as OnlineState
 from drogo.online.table import OnlineTable as OnlineTable
-from drogo.public import check_all
 from drogo.use.shaping import StepBatch as StepBatch
 
-check_all(globals())
+public.check_all(globals())

@@ -119,8 +119,7 @@ class AbstractOnlineMap(AbstractShaping):
         """Returns the current action values, which do not change when the map learns on."""
 
     def act(self, observations: npt.ArrayLike, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-        """Returns the actions of the largest logits: to the goal as far as it is known, and before
-        that to what was not tried yet. Among equal ones, `rng` chooses."""
+        """Returns the actions of the largest logits; among equal ones, `rng` chooses."""
         return self._best(self.logits(observations), rng)
 
     def _best(
@@ -135,8 +134,7 @@ class AbstractOnlineMap(AbstractShaping):
         """The mean difference of the map between the two states of a step, or 1 if it is flat."""
 
     def potential(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
-        """Returns the current potential at a batch of observations: the map over `mean_step`, or
-        the discounted value of a `goal_reward`."""
+        """Returns the potential: the map over `mean_step`, or the value of a `goal_reward`."""
         phi, rule = self.values(observations) / self.mean_step, self.shaping
         if rule.goal_reward is not None:
             goal = (self.optimism or 0.0) / self.lam / self.mean_step

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,19 +25,12 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo import errors
-from drogo.errors import (
-    ArgumentError,
-    check_choice,
-    check_number,
-    check_positive,
-    check_share,
-    check_whole,
-)
+from drogo.errors import ArgumentError, Count, Flag, check_choice, check_whole
 from drogo.learn.architectures import MOST_COORDINATES, AnyOptimiser, Optimiser, as_optimiser
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.methods import Drogo
 from drogo.learn.networks import AbstractNetwork
-from drogo.learn.settings import at_least, check_not_swept, check_values, optional
+from drogo.learn.settings import check_not_swept
 from drogo.online.base import probabilities
 from drogo.online.replay import OnlineState, Replay, Sampler, Visits, flat
 from drogo.problems.column import Column
@@ -55,24 +48,18 @@ DEFAULTS = {"batch_size": 32, "action_values": True, "emphasis": 0.0, "terminal_
 class OnlineSettings:
     """The settings of a network that learns the map while an agent acts."""
 
-    optimism: float | None = 0.0
+    optimism: errors.Number | None = 0.0
     """The reward of the terminal state that an action is taken to lead to until it was tried in a
     cell of observations. With None there is no map before the first real terminal state."""
-    until_found: bool = True
+    until_found: Flag = True
     """Ends optimism as soon as a terminal state was seen that is worth as much."""
-    known_after: int = 1
-    """The number of visits before an action counts as tried in a cell of observations."""
-    untried_share: float = 0.0
-    """The share of a batch that is sampled from steps that left a cell with an untried action."""
-    evenly: bool = False
-    """Samples all pairs of a cell and an action equally often, however often they were tried."""
-    capacity: int = 100_000
+    capacity: Annotated[int, errors.at_least(2)] = 100_000
     """The number of steps that are kept."""
-    updates_per_step: float = 0.5
+    updates_per_step: errors.Positive = 0.5
     """The number of updates for each step of the environment."""
-    train_every: int = 8
+    train_every: Count = 8
     """The number of steps between training calls: several updates at once are faster."""
-    learning_starts: int = 500
+    learning_starts: Count = 500
     """The number of steps before the first update."""
     sides: Any = None
     """The sides of the cells of observations, one for all or one for each number. By default a
@@ -80,13 +67,13 @@ class OnlineSettings:
     `uint8`, or more than 16 numbers along two or three axes."""
 
     def __post_init__(self) -> None:
-        flag = errors.check_flag
-        check_values(self, optimism=optional(check_number), until_found=flag)
-        check_values(
-            self, known_after=at_least(1), untried_share=check_share, evenly=errors.check_flag
-        )
-        check_values(self, capacity=at_least(2), updates_per_step=check_positive)
-        check_values(self, train_every=at_least(1), learning_starts=at_least(1))
+        errors.check_fields(self)
+
+    def sampler(self, method: Drogo) -> Sampler:
+        """Returns the sampling of batches for a method whose settings are resolved."""
+        n = int(method.batch_size or 0)
+        terminal_steps = round((method.terminal_fraction or 0.0) * n)
+        return Sampler(n, terminal_steps, self.optimism is not None)
 
 
 class Snapshot(NamedTuple):
@@ -151,10 +138,7 @@ class OnlineLearner(eqx.Module):
         self.log_default = jnp.log(jnp.asarray(default, jnp.float32))
         self.optimism = jnp.asarray(settings.optimism or 0.0, jnp.float32)
         self.step_size = jnp.asarray(optimiser.step_size, jnp.float32)
-        known_after = 0 if settings.optimism is None else settings.known_after
-        n, share = int(method.batch_size or 0), method.terminal_fraction or 0.0
-        rest = (known_after, settings.untried_share, settings.evenly)
-        self.sampler = Sampler(n, round(share * n), *rest)
+        self.sampler = settings.sampler(method)
         self.until_found, self.normalise = settings.until_found, normalise
 
     def init(
@@ -221,8 +205,7 @@ class OnlineLearner(eqx.Module):
         )
 
     def update(self, state: OnlineState) -> tuple[OnlineState, Float[Array, ""]]:
-        """Makes one update from the steps so far, of which there must be one. Returns the state
-        after it, and the loss before it."""
+        """Makes an update from the steps so far. Returns the state after, and the loss before."""
         key, *keys = jax.random.split(state.key, 5)
         steps = self.sampler.sample(state, keys)
         batch, is_anchored = self._batch(state, steps, keys[3])
@@ -311,7 +294,7 @@ class OnlineLearner(eqx.Module):
         return self.value(state, observations) / mean
 
     def _ceiling(self, state: OnlineState) -> Float[Array, ""]:
-        optimism = self.optimism if self.sampler.known_after else -jnp.inf
+        optimism = self.optimism if self.sampler.optimistic else -jnp.inf
         lam: Any = self.learner.objective.problem.lam
         return jnp.maximum(state.best, optimism) / lam
 

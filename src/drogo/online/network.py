@@ -148,6 +148,8 @@ class OnlineMap(AbstractOnlineMap):
         **settings: Fields of `Shaping` and `OnlineSettings`.
     """
 
+    settings_kind: type[OnlineSettings] = OnlineSettings
+
     def __init__(
         self,
         observation_space: gymnasium.Space,
@@ -160,7 +162,7 @@ class OnlineMap(AbstractOnlineMap):
         seed: int = 0,
         **settings: Any,
     ) -> None:
-        shaping, self.settings = from_keywords(settings, Shaping, OnlineSettings)
+        shaping, self.settings = from_keywords(settings, Shaping, self.settings_kind)
         super().__init__(observation_space, action_space, problem, self.settings.optimism, shaping)
         self.seed, size = check_whole("seed", seed, 0), math.prod(self.shape)
         self.method, self.optimiser = resolved_method(method, size), resolved_optimiser(optimiser)
@@ -306,14 +308,14 @@ class OnlineMap(AbstractOnlineMap):
         return np.zeros((len(self.checked(observations)), self.n_actions))
 
     def frozen(self) -> FrozenMap:
-        network, current, known_after = self._frozen, self.state(), self.settings.known_after
+        network, current = self._frozen, self.state()
         if network is None or current is None:
             return FrozenMap(self._zeros, lambda batch: self._zeros(batch) == 0, is_done=False)
         visits = current[1].visits
         return FrozenMap(
             lambda batch: network.logits(self.checked(batch), averaged=True),
-            lambda batch: np.asarray(_visits(visits, self.checked(batch))) < known_after,
-            is_done=bool(visits.is_done(known_after)),
+            lambda batch: np.asarray(_visits(visits, self.checked(batch))) == 0,
+            is_done=bool(visits.are_complete),
         )
 
     def request(self) -> dict[str, Any]:

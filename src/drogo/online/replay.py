@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -53,8 +54,7 @@ class Replay(eqx.Module):
         return jnp.where(chosen, place, self.capacity)
 
     def add(self, steps: StepBatch, chosen: Bool[Array, " n"]) -> Replay:
-        """Returns the replay with the chosen steps, at most as many as there is room for, in place
-        of the oldest ones if it is full."""
+        """Returns the replay with the chosen steps, which replace the oldest if it is full."""
         place = self.places(chosen)
 
         def put(old: Array, new: Any) -> Array:
@@ -104,10 +104,10 @@ class Visits(eqx.Module):
         """Returns the count of each action in the cells of some observations."""
         return self.count[self.slot(observations)]
 
-    def is_done(self, known_after: int) -> Bool[Array, ""]:
-        """Returns whether every action was tried in all cells that were ever left."""
-        was_left = (self.count > 0).any(axis=1, keepdims=True)
-        return ~((self.count < known_after) & was_left).any()
+    @property
+    def are_complete(self) -> Bool[Array, ""]:
+        """Whether every action was tried in all cells that were ever left."""
+        return ((self.count > 0).any(axis=1) == (self.count > 0).all(axis=1)).all()
 
 
 class OnlineState(eqx.Module):
@@ -140,7 +140,8 @@ class OnlineState(eqx.Module):
         return self.terminal.added > 0
 
 
-class Sampler(NamedTuple):
+@dataclass(frozen=True)
+class Sampler:
     """The sampling of batches, and the weight of each step in them.
 
     Steps into terminal states are rare, and a map learns nothing without them, so a share of each
@@ -150,86 +151,42 @@ class Sampler(NamedTuple):
     batch_size: int
     terminal_steps: int
     """The number of steps of a batch that are sampled from those into terminal states."""
-    known_after: int
-    untried_share: float
-    evenly: bool
-    """As in `OnlineSettings`; `known_after` is 0 for no optimism. Pairs of a cell and an action may
-    be sampled `evenly` because the equation of a pair involves no other."""
+    optimistic: bool  # Whether an action that was never tried leads to a terminal state.
 
     def sample(self, state: OnlineState, keys: Sequence[Array] | Array) -> StepBatch:
         """Returns the steps of a batch, from a state with at least one step and three keys."""
         n = self.terminal_steps
-        steps = self._from_replay(state, keys[0], self.batch_size - n)
-        others, rare = self._from_replay(state, keys[1], n), state.terminal.sample(keys[2], n)
+        steps = self.from_replay(state, keys[0], self.batch_size - n)
+        others, rare = self.from_replay(state, keys[1], n), state.terminal.sample(keys[2], n)
         rare = jax.tree.map(lambda a, b: jnp.where(state.has_terminal, a, b), rare, others)
-        steps = jax.tree.map(lambda *parts: jnp.concatenate(parts), steps, rare)
-        if not self.untried_share:
-            return steps
-        # The first steps are replaced by those that left a cell with an untried action.
-        k, until = self._untried_steps, jnp.cumsum(self._left_untried(state))
-        most, key = jnp.maximum(until[-1], 1) + 1, jax.random.fold_in(keys[0], 1)
-        rare = state.replay.take(jnp.searchsorted(until, jax.random.randint(key, (k,), 1, most)))
-        return jax.tree.map(
-            lambda part, new: part.at[:k].set(jnp.where(until[-1] > 0, new, part[:k])), steps, rare
-        )
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts), steps, rare)
+
+    def from_replay(self, state: OnlineState, key: Array, n: int) -> StepBatch:
+        """Returns steps of the replay, sampled uniformly."""
+        return state.replay.sample(key, n)
+
+    def chance(self, state: OnlineState, steps: StepBatch) -> Float[Array, " n"]:
+        """Returns the probability of some steps where terminal states are not asked for."""
+        return jnp.broadcast_to(1 / jnp.maximum(state.replay.size, 1), steps.reward.shape)
 
     def weights(self, state: OnlineState, steps: StepBatch) -> Float[Array, " n"]:
         """Returns the weight of each step of a batch."""
         terminal = jnp.maximum(state.replay.steps.terminated.sum(), 1)
-        share, chance = self.terminal_steps / self.batch_size, self._chance(state, steps)
+        share, chance = self.terminal_steps / self.batch_size, self.chance(state, steps)
         rare = chance / ((1 - share) * chance + share * (1 / terminal))
         return jnp.where(steps.terminated & state.has_terminal, rare, 1 / (1 - share))
+
+    def untried(self, state: OnlineState, steps: StepBatch) -> Bool[Array, "n actions"]:
+        """Returns which actions count as untried where each step began."""
+        return (state.visits.of(steps.observation) == 0) & self.optimistic
 
     def other_actions(
         self, state: OnlineState, steps: StepBatch, key: Array
     ) -> tuple[Array, Array]:
-        """Returns an action for each step of a batch, and whether it was not tried where the step
-        began. With `untried_share` it is an untried one, where there is one."""
-        untried = state.visits.of(steps.observation) < self.known_after
-        n, actions = untried.shape
-        other = jax.random.randint(key, (n,), 0, actions)
-        if self.untried_share > 0:
-            rank = jax.random.uniform(jax.random.fold_in(key, 1), untried.shape)
-            some = jnp.where(untried, rank, -1.0).argmax(axis=1)
-            other = jnp.where(untried.any(axis=1), some, other)
-        return other, untried[jnp.arange(n), other]
-
-    @property
-    def _untried_steps(self) -> int:
-        most = self.batch_size - self.terminal_steps
-        return min(round(self.untried_share * self.batch_size), most)
-
-    def _left_untried(self, state: OnlineState) -> Bool[Array, " capacity"]:
-        """Returns which steps in the replay left a cell with an untried action."""
-        untried = state.visits.count[state.slots] < self.known_after
-        return untried.any(axis=1) & state.replay.is_filled
-
-    def _rarity(self, state: OnlineState) -> Float[Array, " capacity"]:
-        """Returns the probabilities of the steps in the replay under `evenly`, up to a factor."""
-        times = state.visits.count[state.slots, state.replay.steps.action]
-        return jnp.where(state.replay.is_filled, 1 / jnp.maximum(times, 1), 0.0)
-
-    def _from_replay(self, state: OnlineState, key: Array, n: int) -> StepBatch:
-        """Returns steps of the replay, sampled uniformly or `evenly`."""
-        if not self.evenly:
-            return state.replay.sample(key, n)
-        until = jnp.cumsum(self._rarity(state))
-        rows = jnp.searchsorted(until, until[-1] * jax.random.uniform(key, (n,)), side="right")
-        return state.replay.take(jnp.minimum(rows, jnp.maximum(state.replay.size - 1, 0)))
-
-    def _chance(self, state: OnlineState, steps: StepBatch) -> Float[Array, " n"]:
-        """Returns the probability of some steps where terminal states are not asked for."""
-        counts = state.visits.of(steps.observation)
-        chance = jnp.broadcast_to(1 / jnp.maximum(state.replay.size, 1), steps.reward.shape)
-        if self.evenly:
-            times = jnp.take_along_axis(counts, steps.action[:, None], axis=1)[:, 0]
-            chance = 1 / jnp.maximum(times, 1) / jnp.maximum(self._rarity(state).sum(), 1e-9)
-        if self.untried_share > 0:
-            share = self._untried_steps / (self.batch_size - self.terminal_steps)
-            total = self._left_untried(state).sum()
-            here = jnp.where((counts < self.known_after).any(axis=1), 1 / total, 0.0)
-            chance = jnp.where(total > 0, (1 - share) * chance + share * here, chance)
-        return chance
+        """Returns an action for each step of a batch, and whether it was not tried there."""
+        untried = self.untried(state, steps)
+        other = jax.random.randint(key, untried.shape[:1], 0, untried.shape[1])
+        return other, untried[jnp.arange(len(other)), other]
 
 
 def flat(observations: Shaped[Any, "n ..."]) -> Float[Array, "n size"]:

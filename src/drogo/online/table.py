@@ -23,8 +23,8 @@ from drogo.files import Header
 from drogo.learn.settings import from_keywords
 from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
+from drogo.mdp.model import mean_gap
 from drogo.online.base import AbstractOnlineMap
-from drogo.potential import mean_gap
 from drogo.problems.column import Column
 from drogo.problems.shared import ActionModel
 from drogo.use.options import FrozenMap
@@ -94,8 +94,7 @@ def solve_seen(
 def action_values(
     seen: Seen, v: States, default: Pairs, lam: float, optimism: float | None, where: Any = True
 ) -> Pairs:
-    """Computes the log of the value of each action: `log d(a|s) + log E[exp(r/lam + v(s'))]`.
-    Without optimism, and in states other than `where`, untried actions have minus infinity."""
+    """Computes `log d(a|s) + log E[exp(r/lam + v(s'))]`, minus infinity if never tried."""
     after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
     log_gain, times = np.log(seen.count) + seen.reward / lam, seen.times(default.shape)
     model = ActionModel(seen.state, seen.action, seen.next_state, log_gain)

@@ -167,8 +167,7 @@ def goal_maps(
 
 
 def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
-    """Writes S into the starts of a map, and the symbols of its terminal cells into these, white on
-    black where others are better."""
+    """Writes S into the starts of a map, and the symbols of its terminal cells into these."""
     for state in np.flatnonzero(world.terminal | (world.has_start & (world.start > 0))):
         row, column = world.cells[state]
         text = _symbol(world, state) if world.terminal[state] else "S"

@@ -83,8 +83,7 @@ def finite_range(*arrays: np.ndarray) -> tuple[float, float]:
 
 
 def scaled(panels: Sequence[Panel], view: View = np.asarray) -> list[Panel]:
-    """Returns panels with colour scales: symmetric ones for differences, and one for the values of
-    all others that `view` returns."""
+    """Returns panels with colour scales: symmetric for differences, one for all other values."""
     shared = finite_range(*(view(panel.values) for panel in panels if panel.colours != DIVERGING))
 
     def limits(panel: Panel) -> tuple[float, float]:
@@ -135,8 +134,7 @@ def write_letter(
 
 
 def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Panels:
-    """Returns the contents of the figure of a fit, from the exact vector and the mean of the seeds;
-    without the first, only the mean, beside the largest violations of an equation."""
+    """Returns the contents of the figure of a fit: with a truth, that and the error too."""
     seeds = history["worst"].shape[1]
     learned = Panel(mean, f"learned, mean of {seeds} seeds" if seeds > 1 else "learned")
     below = partial(curves, history=history, has_truth=truth is not None)
@@ -154,8 +152,7 @@ def check_history(history: Any, *more: str) -> None:
 
 
 def curves(axes: Axes, history: History, *, has_truth: bool = True) -> None:
-    """Plots the distance of all seeds from a perfect cosine, and its median, over a decade or more;
-    without a truth, the largest violation of an equation."""
+    """Plots the distance of all seeds from a perfect cosine, or the largest violations."""
     check_history(history, *["cosine_column"] * has_truth)
     worst, label = history["worst"], "largest violation of an equation"
     values = np.maximum(worst, worst[worst > 0].min(initial=1.0))  # 0 where it is within noise
@@ -197,8 +194,7 @@ def side_by_side(
 def draw_cloud(
     axes: Axes, panel: Panel, observations: Observations, names: tuple[str, str] | None = None
 ) -> None:
-    """Draws values at their observations, projected on two principal components, or at coordinates
-    from `plane_of`, whose names are given."""
+    """Draws values at observations, on two principal components, or at named coordinates."""
     low, high = panel.limits or finite_range(panel.values)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     values = panel.values[some]

@@ -26,7 +26,8 @@ from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import AbstractProblem, Point, Prepared, Source
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, network_graph, single_value, value_function
-from drogo.potential import Potential, mean_gap
+from drogo.mdp.model import mean_gap
+from drogo.potential import Potential
 from drogo.problems import dead_ends, shared
 from drogo.problems.worse_ends import notes_of, suitable_lam
 
@@ -82,8 +83,7 @@ class Column(AbstractProblem):
         return replace(prepared, notes=(*prepared.notes, *notes))
 
     def suited(self, prepared: Prepared) -> Column:
-        """Returns the problem with a lam at which the map of the data leads to no worse ends than
-        the cheapest ways."""
+        """Returns the problem with a lam at which its map leads to no worse ends than need be."""
         known = prepared.data.repeats and (prepared.data.reward < 0).all()
         lam = float(self.lam)
         return replace(self, lam=suitable_lam(prepared.data.edges, lam)) if known else self
@@ -123,8 +123,7 @@ class Column(AbstractProblem):
         return model.values(after, (v.size, data.n_actions or 0))
 
     def floor(self, data: Transitions) -> float:
-        """Returns a terminal reward that is below all values of the data, or below 0, the level of
-        the map, where no end anchors it."""
+        """Returns a terminal reward below all values of the data, or below 0 without an end."""
         if not data.terminated.any():
             return -self.lam * shared.NEGLIGIBLE
         v = self.lam * self.exact_of_data(data)
@@ -216,9 +215,12 @@ class Column(AbstractProblem):
     def values_of(self, solution: Solution, seed: int) -> Callable[[np.ndarray], np.ndarray]:
         """Returns the values of one seed by its network alone, as a function of a batch."""
         k = solution.index(seed)
+        of_one = single_value(*shared.trained(solution, k), solution.log_scale[k])
 
         def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
             batch = as_type("this solution", batch, solution.observations.dtype)
+            if len(batch) == 1:  # without a call of a compiled program
+                return np.array([of_one(batch[0])])
             shown = shared.filled(batch) if len(batch) < MOST_AT_ONCE else batch
             return self._by_network(solution, shown, slice(k, k + 1))[0, : len(batch)]
 
@@ -253,16 +255,14 @@ class Column(AbstractProblem):
         if not scale > 0:
             problem = f"the map of seed {seed} is constant; it cannot be normalised."
             raise ArgumentError(problem, argument="seed")
-        single: Callable[[np.ndarray], float] | None = None
-        graph = None
+        graph = values = None
         if solution.learner is not None:
-            learner, params = shared.trained(solution, k)
-            single = single_value(learner, params, solution.log_scale[k])
-            whole = partial(network_graph, learner, params, solution.observations, log_e=True)
+            parts = (*shared.trained(solution, k), solution.observations)
+            whole = partial(network_graph, *parts, log_e=True)
             graph = lambda: whole().then("Sub", solution.log_scale[k])  # noqa: E731
-
-        values, name = self.values_of(solution, seed), f"the potential of seed {seed}"
-        return shared.make_potential(solution, solution.v[k], values, name, scale, single, graph)
+            values = self.values_of(solution, seed)
+        name = f"the potential of seed {seed}"
+        return shared.make_potential(solution, solution.v[k], values, name, scale, graph)
 
     def goal_potential(self, solution: Solution, seed: int) -> float:
         if not solution.terminal_rewards.size:
@@ -325,8 +325,7 @@ def exact_arrays(
 
 @lru_cache(maxsize=8)
 def _given_values(solution: Solution) -> tuple[ObservationIndex, Float[np.ndarray, "seeds given"]]:
-    """Returns the observations whose values are given (all of an exact solution) and these values,
-    with a last column of NaN for unknown observations."""
+    """Returns observations with given values, and these, with a column of NaN for unknown ones."""
     table, values = solution.observations, solution.v
     if solution.learner is not None:
         table = table[solution.terminal_states]

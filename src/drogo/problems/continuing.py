@@ -204,8 +204,7 @@ def _row_of(table: np.ndarray, place: Any) -> int:
 
 @dataclass(frozen=True)
 class ContinuingJudge(Judge):
-    """Measures maps together with the log of their eigenvalue. Its error is made at every step, and
-    counts as much as 20 errors of v."""
+    """Measures maps and their log eigenvalues, whose error counts as 20 errors of v."""
 
     @property
     def learns_gain(self) -> bool:
@@ -266,8 +265,7 @@ class ContinuingJudge(Judge):
 
 
 def growth_around(data: Transitions, lam: float, row: int) -> tuple[Growth, Mask]:
-    """Returns the largest eigenvalue and its vector over the class of states that contains the
-    reference, and the states of this class."""
+    """Returns the eigenvalue and vector of the states that lead to the reference and back."""
     edges = data.edges.known
     parts = classes(edges, np.ones(edges.n, dtype=bool))
     recurrent = next((part for part in parts if part[row]), None)

@@ -102,8 +102,7 @@ def known_pairs(
     action_values: Float[np.ndarray, "goals distinct actions"] | None,
     batch_size: int | str,
 ) -> Draws:
-    """Returns a sampler of pairs whose value is known exactly, uniform over all of them. The goals
-    are rows of the table of observations."""
+    """Returns a sampler of pairs whose value is known exactly, uniform over all of them."""
     values = (v if action_values is None else action_values).copy()
     # In the goal itself the value is 0 and no action follows, whatever is learned.
     values[np.arange(goals.size), goals] = -np.inf

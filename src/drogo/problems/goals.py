@@ -19,14 +19,7 @@ from drogo.data.arrays import as_batch
 from drogo.data.empirical import check_terminated, costs_needed
 from drogo.data.index import ObservationIndex, row_bytes
 from drogo.device import to_device
-from drogo.errors import (
-    ArgumentError,
-    DamagedFile,
-    DataError,
-    check_positive,
-    check_share,
-    check_type,
-)
+from drogo.errors import ArgumentError, Count, DamagedFile, DataError, Positive, Share, check_type
 from drogo.exact.columns import as_rewards, columns_of_edges
 from drogo.files import check_memory
 from drogo.learn.architectures import (
@@ -43,7 +36,6 @@ from drogo.learn.learner import Learner
 from drogo.learn.method import BYTES_IN_RESULT, AbstractMethod
 from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import AbstractProblem, Point, Prepared
-from drogo.learn.settings import at_least, check_fields, optional
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
@@ -72,11 +64,11 @@ class Goals(AbstractProblem):
     reached: goal_batches.Reached | None = None
     """Where states do not repeat: a function of a batch of observations and a goal for each of
     them, which returns whether it is reached there."""
-    radius: float | None = eqx.field(static=True, default=None)
+    radius: Positive | None = eqx.field(static=True, default=None)
     """In place of `reached`: a goal is reached within this distance of normalised observations."""
-    most_goals: int = eqx.field(static=True, default=1000)
+    most_goals: Count = eqx.field(static=True, default=1000)
     """The largest number of goals to learn from; where states repeat, with all terminal states."""
-    near: float = eqx.field(static=True, default=0.5)
+    near: Share = eqx.field(static=True, default=0.5)
     """With `Drogo`, the share of pairs whose goal is one of the nearest of the state. Others are
     hardly ever reached in one step, and it is these that all other values rest on."""
 
@@ -101,8 +93,6 @@ class Goals(AbstractProblem):
     def __check_init__(self) -> None:
         wanted = "a function of observations and goals, or None"
         check_type("reached", self.reached, Callable | None, wanted)
-        check_fields(self, radius=optional(check_positive))
-        check_fields(self, most_goals=at_least(1), near=check_share)
 
     # Recommendations
 
@@ -233,8 +223,7 @@ class Goals(AbstractProblem):
         return Batches(goal_batches.PairData(features), goal_batches.PairSampler(seeds, draws))
 
     def reached_by(self, learner: Learner) -> goal_batches.Reached | None:
-        """Returns the function that decides whether a goal is reached, or None where states repeat.
-        Distances are those of observations that the learner has preprocessed."""
+        """Returns the function that says whether a goal is reached, None where states repeat."""
         if self.radius is None:
             return self.reached
         radius, inputs = self.radius, learner.inputs

@@ -98,8 +98,7 @@ def warn_of_mixed_states(data: Transitions) -> None:
 
 
 def observations_of(source: Any) -> np.ndarray:
-    """Returns the distinct observations of transitions, or the states of an MDP: their numbers, if
-    they are not arrays of one shape."""
+    """Returns the observations of transitions, or the states of an MDP if they are arrays."""
     if not isinstance(source, MDP):
         return source.observations
     try:
@@ -126,20 +125,19 @@ def check_no_options(view: str, options: Mapping[str, Any]) -> None:
 def make_potential(
     solution: Solution,
     v: Float[np.ndarray, " distinct"],
-    values: Callable[[np.ndarray], np.ndarray],
+    values: Callable[[np.ndarray], np.ndarray] | None,
     name: str,
     scale: float = 1.0,
-    single: Callable[[np.ndarray], float] | None = None,
     graph: Callable[[], Graph] | None = None,
 ) -> Potential:
     """Returns values over the observations of a solution as a potential, divided by a scale. Others
-    are evaluated by a network: by `values` of a batch, or `single`, which is faster, and elsewhere
-    by its `graph`. Where an exact solution has no value, it is the lowest of all."""
+    are evaluated by a network: by `values` of a batch, and elsewhere by its `graph`. Where an exact
+    solution, which has none, has no value, it is the lowest of all."""
     otherwise = None
-    if solution.learner is None:
+    if values is None:
         v = finite_values(v)
     else:
-        otherwise = Potential(values, name=name, single=single, graph=graph).divided(scale)
+        otherwise = Potential(values, name=name, graph=graph).divided(scale)
     table = solution.observations
     return Potential.from_states(table, v / scale, name=name, otherwise=otherwise)
 
@@ -197,8 +195,7 @@ MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
 def with_negligible(
     x: Float[np.ndarray, "*k distinct actions"],
 ) -> Float[np.ndarray, "*k distinct actions"]:
-    """Returns action values for a network to learn: where they are minus infinity, far below the
-    value of the state, and below all other actions. A state without any keeps minus infinity."""
+    """Returns action values for a network, which has negligible ones for minus infinity."""
     far_below = np.logaddexp.reduce(x, axis=-1, keepdims=True) - NEGLIGIBLE
     lowest = np.where(np.isneginf(x), np.inf, x).min(axis=-1, keepdims=True)
     return np.where(np.isneginf(x), np.minimum(far_below, lowest - 1.0), x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from drogo.learn.method import AbstractMethod
 from drogo.learn.methods import ALLO
 from drogo.learn.networks import Outputs
 from drogo.learn.problem import AbstractProblem, Point, Prepared
-from drogo.learn.settings import Swept, check_fields
+from drogo.learn.settings import Swept
 from drogo.learn.solution import Solution
 from drogo.learn.value import network_graph
 from drogo.potential import Potential, mean_step
@@ -61,7 +61,7 @@ class Spectrum(AbstractProblem):
     """The number of eigenvectors."""
     matrix: str = eqx.field(static=True, default="laplacian", kw_only=True)
     """One of "laplacian", "successor" and "default"."""
-    discount: float = eqx.field(static=True, default=0.99, kw_only=True)
+    discount: Annotated[float, check_inside] = eqx.field(static=True, default=0.99, kw_only=True)
     """The discount factor, for "successor" only."""
     bounded: bool | None = eqx.field(static=True, default=None, kw_only=True)
     """Puts the row sums of P~ on the diagonal, not 1, as `fit` does where states do not repeat."""
@@ -92,7 +92,6 @@ class Spectrum(AbstractProblem):
     def __check_init__(self) -> None:
         check_whole("vectors", self.vectors, 1, MOST_VECTORS)
         check_choice("matrix", self.matrix, MATRICES)
-        check_fields(self, discount=check_inside)
         if self.matrix != "default" and isinstance(self.lam, list):
             problem = f"the matrix {self.matrix!r} has no lam, so that a sweep over it is idle."
             raise ArgumentError(problem, argument="lam")
@@ -169,8 +168,7 @@ class Spectrum(AbstractProblem):
         return replace(super().adapted(prepared), bounded=not prepared.shown.repeats)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:
-        """Returns the first vectors, and all others whose eigenvalues are nearly that of the last
-        of these."""
+        """Returns the first vectors, and those whose eigenvalues are nearly that of the last."""
         shown, k, asked = prepared.shown, self.vectors, self.vectors
         if not shown.repeats:
             return None
@@ -244,8 +242,7 @@ class Spectrum(AbstractProblem):
         return solution.mixing @ np.moveaxis(outputs(*shared.trained(solution), batch), 2, 1)
 
     def score(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, "seeds vectors"]:
-        """Returns the cosine of each vector with known eigenvectors over `observations`, in their
-        order, as `exact.cosines` does."""
+        """Returns the `exact.cosines` of the vectors with known ones over `observations`."""
         return np.stack([cosines(vectors, truth) for vectors in solution.v])
 
     def subspace(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, " seeds"]:
@@ -299,11 +296,9 @@ class Spectrum(AbstractProblem):
             negated = self.matrix == "successor" and vector == 0
         sign = -1.0 if negated else 1.0
         v, mixing = sign * solution.v[k, vector], sign * solution.mixing[k, vector]
-        learned = None if solution.learner is None else shared.trained(solution, slice(k, k + 1))
 
         def values(batch: np.ndarray) -> np.ndarray:
-            assert learned is not None
-            return outputs(*learned, batch)[0] @ mixing
+            return outputs(*shared.trained(solution, slice(k, k + 1)), batch)[0] @ mixing
 
         def graph() -> Graph:
             parts = (*shared.trained(solution, k), solution.observations)
@@ -311,7 +306,8 @@ class Spectrum(AbstractProblem):
 
         scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
         name = f"the potential of seed {seed}, vector {vector}"
-        return shared.make_potential(solution, v, values, name, scale, graph=graph)
+        learned = None if solution.learner is None else values
+        return shared.make_potential(solution, v, learned, name, scale, graph)
 
     def check_solution(self, solution: Solution) -> None:
         super().check_solution(solution)
@@ -324,8 +320,7 @@ class Spectrum(AbstractProblem):
 
 
 def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
-    """Returns a solution with other combinations of the network's outputs, of unit norm and with
-    the largest entry positive, and everything that follows from these."""
+    """Returns a solution with other combinations of the outputs, and all that follows from them."""
     raw = outputs(*shared.trained(solution), solution.observations)
     combined = mixing @ np.moveaxis(raw, 2, 1)
     length = np.linalg.norm(combined, axis=2)
@@ -351,8 +346,7 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
 
 
 def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
-    """Adds transitions of terminal states to themselves, as many as the average state has, and only
-    these are marked as terminated."""
+    """Adds steps of terminal states to themselves, the only ones that are marked as terminated."""
     flags = np.zeros(len(data), dtype=bool)
     if data.terminated.any():
         longer = data.with_absorbing_terminals(delta)

@@ -49,8 +49,7 @@ class GoalTask:
         return self._mixed(np.stack(columns, axis=-1))
 
     def potential(self, task: int = 0, *, normalised: bool = True) -> Potential:
-        """Returns the values of a task as a potential for `PotentialShaping`. Where they are minus
-        infinity, they are the lowest of the others."""
+        """Returns the values of a task as a potential, the lowest where they are minus infinity."""
         self._check(task)
         solution, name = self.solution, f"the potential of goals (seed {self.seed})"
         v = finite_values(np.atleast_2d(self.v)[task])
@@ -61,7 +60,8 @@ class GoalTask:
             return np.where(np.isneginf(raw), v.min(), raw)
 
         if solution.provenance["repeats"]:
-            return make_potential(solution, v, values, name, scale)
+            learned = None if solution.learner is None else values
+            return make_potential(solution, v, learned, name, scale)
         shape = solution.observations.shape[1:]
         return Potential(values, shape, name=name).divided(scale)
 

@@ -1,6 +1,5 @@
 # The public names of this room. `__init__.py` reads this file, and so do type checkers.
 from .goals import GoalShaping as GoalShaping
-from .learned_counts import BonusWrapper as BonusWrapper, LearnedCounts as LearnedCounts
 from .options import (
     Option as Option,
     OptionWrapper as OptionWrapper,

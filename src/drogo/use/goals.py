@@ -13,8 +13,7 @@ from drogo.errors import ArgumentError, check_choice
 from drogo.use.shaping import Shaping
 
 GoalValue = Callable[[np.ndarray, np.ndarray], Any]
-"""From a batch of observations and one of goals to a number for each pair: 0 in the goal, and less
-the worse it is to get there."""
+"""Gives each pair of an observation and a goal a number: 0 in the goal, and less far from it."""
 BEFORE, AFTER, TERMINATED = "seen_before", "seen_after", "seen_terminated"
 """The entries of `info` from which the reward for another goal is computed."""
 
@@ -76,8 +75,7 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         return observation, mixed, terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Returns the shaped reward that a step would have had with another goal, or those of a
-        batch of steps, by the `info` of each."""
+        """Returns the shaped rewards that steps had with other goals, by the `info` of each."""
         compute = self.env.get_wrapper_attr("compute_reward")
         original = np.atleast_1d(compute(achieved_goal, desired_goal, info))
         batch = not isinstance(info, dict)

@@ -31,8 +31,7 @@ from drogo.use.shaping import number_of_actions
 MOST_SWEEPS = 100_000
 TOLERANCE = 1e-4  # Value iteration stops when no value changes by more than this share of `GAIN`.
 GAIN = 1e-6
-"""An option continues only for a larger gain, relative to the range of the vector. With a smaller
-one, rounding could lead it in circles."""
+"""The least gain, relative to the range of the vector, so that rounding leads nowhere."""
 
 Pairs = Float[np.ndarray, "states actions"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import gymnasium
 import numpy as np
@@ -25,10 +25,11 @@ from drogo.data.step import NumberOfStep, Step
 from drogo.errors import (
     ArgumentError,
     DataError,
+    Positive,
+    Share,
     check_choice,
-    check_number,
-    check_positive,
-    check_share,
+    check_cost,
+    check_fields,
     check_type,
 )
 from drogo.mdp.arrays import as_floats
@@ -43,26 +44,20 @@ Wrapped = TypeVar("Wrapped", gymnasium.Env, VectorEnv)
 class Shaping:
     """The rule by which a potential shapes rewards."""
 
-    weight: float | None = 0.5
+    weight: Share | None = 0.5
     """The share of the shaping reward in the mix, or None to add it to the reward."""
-    discount: float = 0.99
+    discount: Share = 0.99
     """The discount of the agent."""
     terminal: str = "zero"
     """Either "zero" or "keep", as in `PotentialShaping`."""
-    reward: float | None = None
+    reward: Annotated[float, check_cost] | None = None
     """A cost of every step for a map that learns online, in place of the agent's rewards."""
-    goal_reward: float | None = None
+    goal_reward: Positive | None = None
     """The reward of an agent that gets one at the goal alone, as in `Solution.potential`."""
 
     def __post_init__(self) -> None:
-        checks = {"weight": check_share, "discount": check_share, "reward": check_number,
-                  "goal_reward": check_positive}  # fmt: skip
-        for name, check in checks.items():
-            if name == "discount" or getattr(self, name) is not None:
-                object.__setattr__(self, name, check(name, getattr(self, name)))
+        check_fields(self)
         check_choice("terminal", self.terminal, ("zero", "keep"))
-        if self.reward is not None and not self.reward < 0:
-            raise ArgumentError(f"reward is {self.reward}; it must be negative.", argument="reward")
         if self.goal_reward is not None and not 0 < self.discount < 1:
             problem = f"discount is {self.discount}; goal_reward needs one above 0 and below 1."
             raise ArgumentError(problem, argument="discount")
@@ -208,8 +203,7 @@ def last_observations(env: VectorWrapper, infos: dict[str, Any]) -> tuple[np.nda
 
 
 def is_reset(env: VectorWrapper, over: np.ndarray) -> np.ndarray:
-    """Returns in which environments a step was only the reset of an episode, given those whose
-    episode was `over` after the step before."""
+    """Returns in which environments a step only reset an episode that was `over` before it."""
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     return over if mode == AutoresetMode.NEXT_STEP else np.zeros_like(over)
 
@@ -246,8 +240,7 @@ class AbstractShaping(abc.ABC):
     def for_spaces(
         self, observation_space: Space, action_space: Space | None = None, *kinds: type[Space]
     ) -> None:
-        """Accepts only the observations and actions of these spaces from now on, of which that of
-        the observations must be a `Box`, or of another of the given kinds."""
+        """Accepts only these spaces from now on: a `Box`, or one of some `kinds`, and actions."""
         if not isinstance(observation_space, (gymnasium.spaces.Box, *kinds)):
             problem = f"the observations are {observation_space}; give a Box."
             remedy = "Join parts with FlattenObservation; use OnlineTable for numbers of states."
@@ -331,14 +324,12 @@ class AbstractShaping(abc.ABC):
         terminated: npt.ArrayLike,
         action: npt.ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
-        """Returns the rewards of some steps, shaped with what was learned so far. The actions are
-        needed for a bonus of actions alone."""
+        """Returns the shaped rewards of some steps. A bonus may need the actions."""
         parts = (observation, next_observation, action, reward, terminated)
         return self.shape_rewards(self._columns(*parts))
 
     def _columns(self, before: Any, after: Any, action: Any, *numbers: Any) -> StepBatch:
-        """Returns steps as columns of shape (n,), of which those of a replay have shape (n, 1).
-        Actions that are not given are -1."""
+        """Returns steps as columns of shape (n,), with the action -1 where it is not given."""
         before, after = self.checked(before), self.checked(after)
         given = [np.full(len(before), -1) if action is None else action, *numbers]
         for name, part in zip(
@@ -385,8 +376,7 @@ class AbstractShaping(abc.ABC):
         """Returns the rewards of some steps, shaped with what was learned so far."""
 
     def attach(self, agent: Any) -> None:
-        """Raises an error unless this was made for an agent: one of Stable-Baselines3, or another
-        one with an `observation_space`, an `action_space` and a discount `gamma`."""
+        """Raises an error unless this was made for the spaces of an agent."""
         self.check_spaces(agent.observation_space, agent.action_space)
 
     def warnings(self) -> list[str]:

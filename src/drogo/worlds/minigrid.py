@@ -178,8 +178,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         return self._table[self.state].copy()
 
     def _marked(self, state: int) -> np.ndarray:
-        """Returns the observation of a state. If an episode ended there and the grid does not show
-        it, that is a negative after a goal, and darker after a failure."""
+        """Returns the observation of a state, as a negative or darker where an episode ended."""
         picture = self._draw(state)
         if self.kind[state] == NON_TERMINAL or self._named[self.moves.states[state]] == 1:
             return picture
@@ -207,8 +206,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
 
 
 class WholeGrid(gymnasium.ObservationWrapper, RecordConstructorArgs):
-    """A MiniGrid environment with one layout, whose observations are the planes of `MiniGridWorld`
-    as a vector: for environments that are not searchable."""
+    """A MiniGrid environment with one layout, seen as planes, which need not be searchable."""
 
     def __init__(self, env: str, layout: int = 0) -> None:
         RecordConstructorArgs.__init__(self, layout=layout)

@@ -74,8 +74,7 @@ class World(abc.ABC):
     def truth(
         self, observations: np.ndarray, terminal: np.ndarray, lam: float, costs: Costs | None = None
     ) -> dict[str, Any]:
-        """Returns the exact vectors over the observations of data with some terminal states, and
-        with the costs that an environment's rewards were judged to be."""
+        """Returns the exact vectors over the observations of data with these ends and costs."""
         from drogo.exact import solve
 
         mdp = self.known_mdp
@@ -98,8 +97,7 @@ class World(abc.ABC):
 
     @cached_property
     def state_names(self) -> list[str]:
-        """The names of the states of the MDP: cells, or the keys of `mdp.states`, such as the
-        environment's own numbers. A key that is too long to read is replaced by its index."""
+        """The names of the states: cells, or keys of `mdp.states` that are short enough to read."""
         if self.grid is not None:
             return [f"row {row}, column {column}" for row, column in self.grid.cells.tolist()]
         keys = map(str, self.mdp.states)

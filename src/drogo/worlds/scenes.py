@@ -35,8 +35,7 @@ class Scene:
     cell: Int[np.ndarray, " states"]  # The cell of each of these states, counted row by row.
 
     def over_cells(self, values: Float[np.ndarray, " all"]) -> Float[np.ndarray, "height width"]:
-        """Returns the mean over the agent's directions in each cell of values of all states; NaN in
-        lava and where the agent cannot be."""
+        """Returns the mean of values over the directions in each cell; NaN where nobody can be."""
         size = self.walls.size
         count = np.bincount(self.cell, minlength=size)
         total = np.bincount(self.cell, values[self.states], minlength=size)

@@ -88,11 +88,9 @@ class DefaultCounts(AbstractCounts):
     def update(self, step: CountedStep) -> Float[np.ndarray, " runs"]:
         x = (step.reward - self.best) / self.unit
         if x.max() > ROUNDING * abs(self.best / self.unit):
-            raise ArgumentError(
-                f"a reward is {step.reward.max():g}, and best is {self.best:g}.",
-                remedy="Give the largest reward of the environment as best.",
-                argument="best",
-            )
+            problem = f"a reward is {step.reward.max():g}, and best is {self.best:g}."
+            remedy = "Give the largest reward of the environment as best."
+            raise ArgumentError(problem, remedy=remedy, argument="best")
         factor = np.exp(x / self.lam)
         at = step.state * self.actions + step.action
         next_at = step.next_state * self.actions + step.next_action

@@ -13,15 +13,15 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int
 
-from drogo.data.step import NumberOfStep, Step, check_cost
-from drogo.errors import check_whole
+from drogo.data.step import NumberOfStep, Step, number_or_function
+from drogo.errors import check_cost, check_whole
 from drogo.learn import MLP
 from drogo.learn.methods import Drogo
-from drogo.online import OnlineMap
 from drogo.online.base import AbstractOnlineMap
 from drogo.problems import Column
 from drogo.use.options import Option, OptionWrapper, learned_option
 from drogo_paper.agents.discovery import Cycle
+from drogo_paper.agents.even_map import EvenMap
 from drogo_paper.agents.trained import is_bad
 
 CHUNK = 64
@@ -36,7 +36,7 @@ LEARNING: dict[str, Any] = {
     "untried_share": 0.25,
     "evenly": True,
 }
-"""Arguments of an `OnlineMap` that differ from its defaults."""
+"""Arguments of an `EvenMap` that differ from its defaults."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def discover_deep(
     seed: int = 0,
     reward: NumberOfStep = None,
     limit: int = 100,
-    make_map: Callable[..., AbstractOnlineMap] = OnlineMap,
+    make_map: Callable[..., AbstractOnlineMap] = EvenMap,
     **settings: Any,
 ) -> DeepDiscovery:
     """Discovers options with a network, one in each iteration: random actions and options from a
@@ -114,12 +114,11 @@ def discover_deep(
     `reward` is the cost of a step for the map, by default the environment's: with -1.0 the map is
     blind to rewards. `settings` are arguments of the map, in place of `LEARNING`."""
     check_whole("limit", limit, 1)
-    check_cost(reward)
     rng = np.random.default_rng([seed, 1])
-    env = _Walked(make_env(), reward)
+    env = _Walked(make_env(), number_or_function("reward", reward, check_cost))
     online, capacity = None, max(2, cycle.iterations * cycle.steps)
     if cycle.p_option > 0:
-        defaults = {**LEARNING, "seed": seed, "capacity": capacity} if make_map is OnlineMap else {}
+        defaults = {**LEARNING, "seed": seed, "capacity": capacity} if make_map is EvenMap else {}
         online = make_map(env.observation_space, env.action_space, **{**defaults, **settings})
     options: deque[Option] = deque(maxlen=cycle.keep)
     visited, deaths, rewards, begun, cut = [], [], [], 0, 0

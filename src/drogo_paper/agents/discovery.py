@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from drogo.errors import ArgumentError, check_share, check_whole
+from drogo.errors import ArgumentError, Count, Share, check_fields
 from drogo.learn.settings import seed_list
 from drogo.worlds.tabular import TabularWorld
 from drogo_paper.agents.options import TabularOption, solve_option
@@ -22,18 +22,16 @@ from drogo_paper.agents.representations import AbstractVectors, Memory
 class Cycle:
     """The settings of option discovery."""
 
-    iterations: int
-    steps: int = 100
+    iterations: Count
+    steps: Count = 100
     """The number of steps of each walk."""
-    p_option: float = 0.1
+    p_option: Share = 0.1
     """The probability of starting an option in a step in which none is followed."""
-    keep: int = 1
+    keep: Count = 1
     """The number of latest options that are kept."""
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "steps", "keep"):
-            check_whole(name, getattr(self, name), 1)
-        check_share("p_option", self.p_option)
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -15,19 +16,13 @@ from scipy.special import logsumexp
 
 from drogo.data.arrays import column
 from drogo.device import to_device
-from drogo.errors import ArgumentError, check_choice, check_positive, check_whole
+from drogo.errors import ArgumentError, Count, Positive, at_least, check_choice, check_fields
 from drogo.exact import log_column
 from drogo.learn.judge import cosine
 from drogo.mdp import MDP
 from drogo.online.table import Seen, mean_step_of, solve_seen
 from drogo_paper.agents import training as tabular
-from drogo_paper.agents.q_learning import (
-    Progress,
-    Runs,
-    check_runs,
-    first_batch,
-    optimal_values,
-)
+from drogo_paper.agents.q_learning import Progress, Runs, check_runs, first_batch, optimal_values
 from drogo_paper.agents.training import Agent, Batch, RandomNumbers, Taken, Task, Training
 
 MAPS = ("solve", "backups", "none")
@@ -50,23 +45,21 @@ class OneStageRuns(Runs):
 
 @dataclass(frozen=True)
 class MapSettings:
-    lam: float = 20.0
+    lam: Positive = 20.0
     map: str = "solve"
     """The solver: "solve" exactly, "backups" of the last values, or "none" for no map."""
     optimism: float | None = 0.0
     """The terminal reward of untried actions; None for no map before a terminal state."""
-    sweeps: int = 100
+    sweeps: Annotated[int, at_least(0)] = 100
     """Replays of all transitions of a run after each block."""
-    backups: int = 100
+    backups: Count = 100
     """Backups of all values of the map after each block, for "backups"."""
-    map_every: int = 50
+    map_every: Count = 50
     """The number of steps of a block."""
 
     def __post_init__(self) -> None:
         check_choice("map", self.map, MAPS)
-        check_positive("lam", self.lam)
-        for name, least in (("sweeps", 0), ("backups", 1), ("map_every", 1)):
-            check_whole(name, getattr(self, name), least)
+        check_fields(self)
 
 
 @dataclass(frozen=True)

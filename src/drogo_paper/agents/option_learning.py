@@ -214,10 +214,8 @@ def learn_with_options(
     state an agent spends a step on returning to the start. A discovered option is replaced at every
     evaluation up to `discoveries`, and begins with the value of the best primitive action."""
     if np.count_nonzero(world.start) != 1 or not world.terminal.any():
-        raise ArgumentError(
-            "agents with options need a world with one start, and terminal states.",
-            argument="world",
-        )
+        problem = "agents with options need a world with one start, and terminal states."
+        raise ArgumentError(problem, argument="world")
     check_whole("discoveries", discoveries, 0)
     seeds = seed_list(seeds)
     rules = Rules.of(world, training, check_share("step_size", step_size))

@@ -122,7 +122,5 @@ def best_values(
             after, np.where(over, (1 - discount) * value, value), discount, doublings
         )
         value = np.where(over, value, total)
-    raise NumericalError(
-        f"values still change by {change:.2g} after {MOST_ROUNDS} rounds of policy iteration.",
-        argument="tolerance",
-    )
+    problem = f"values still change by {change:.2g} after {MOST_ROUNDS} rounds of policy iteration."
+    raise NumericalError(problem, argument="tolerance")

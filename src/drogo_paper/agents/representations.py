@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from drogo import exact
-from drogo.errors import ArgumentError, NotConverged, check_share, check_whole
+from drogo.errors import ArgumentError, Count, NotConverged, Share, check_fields
 from drogo.exact.definitions import successor_eigenvector
 from drogo.mdp import MDP
 from drogo.online.table import Seen, solve_seen
@@ -57,12 +57,11 @@ class AbstractVectors(abc.ABC):
 class _Learned(AbstractVectors):
     """A table of each run, which is updated in some passes over the latest steps."""
 
-    step_size: float
-    passes: int
+    step_size: Share
+    passes: Count
 
     def __post_init__(self) -> None:
-        check_share("step_size", self.step_size)
-        check_whole("passes", self.passes, 1)
+        check_fields(self)
         self.table: Float[np.ndarray, "runs states states"] = np.zeros((0, 0, 0))
 
     def _learn(self, memory: Memory, gain: np.ndarray, carry: np.ndarray, *, back: bool) -> None:

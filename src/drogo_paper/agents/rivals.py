@@ -152,11 +152,9 @@ class OwnValue(AbstractShaping):
     def attach(self, agent: Any) -> None:
         on_policy = hasattr(getattr(agent, "policy", None), "predict_values")
         if not (on_policy or hasattr(agent, "q_net_target")):
-            raise ArgumentError(
-                f"a {type(agent).__name__} has no value function of states for OwnValue.",
-                remedy="Use a DQN, or an on-policy agent.",
-                argument="agent",
-            )
+            problem = f"a {type(agent).__name__} has no value function of states for OwnValue."
+            remedy = "Use a DQN, or an on-policy agent."
+            raise ArgumentError(problem, remedy=remedy, argument="agent")
         self._agent = agent
 
     def train(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from drogo.errors import check_whole
+from drogo.errors import Count, check_fields
 
 IN_A_ROW = 3
 """Number of consecutive successful evaluations of a solved world."""
@@ -17,9 +17,9 @@ IN_A_ROW = 3
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:
-    every: int
+    every: Count
     """Steps between evaluations, or more where several environments step together."""
-    episodes: int = 1
+    episodes: Count = 1
     observations: Shaped[np.ndarray, "n ..."] | None = None
     """The observations at which the map is recorded at each evaluation."""
     stop_when_solved: bool = True
@@ -27,8 +27,7 @@ class Evaluations:
     """Called at each evaluation with the number of steps."""
 
     def __post_init__(self) -> None:
-        check_whole("every", self.every, 1)
-        check_whole("episodes", self.episodes, 1)
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)

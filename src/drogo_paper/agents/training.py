@@ -13,34 +13,29 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int, Integer
 
 from drogo.device import to_device
-from drogo.errors import ArgumentError, check_share, check_whole
+from drogo.errors import ArgumentError, Count, Share, check_fields
 from drogo.mdp import MDP
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    step_limit: int
+    step_limit: Count
     low_reward: np.ndarray | None = None
     """A mask of the states whose visits are counted."""
-    steps: int = 100_000
-    every: int = 100
+    steps: Count = 100_000
+    every: Count = 100
     """The number of training steps between evaluations, a divisor of all steps."""
-    discount: float = 0.99
-    epsilon: float = 0.05
+    discount: Share = 0.99
+    epsilon: Share = 0.05
     every_step: bool = False
     """Whether it is found out from when on the return is the final one, by evaluations after every
     step, which needs a deterministic world with one start."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "every", "step_limit"):
-            check_whole(name, getattr(self, name), 1)
-        for name in ("discount", "epsilon"):
-            check_share(name, getattr(self, name))
+        check_fields(self)
         if self.steps % self.every:
-            raise ArgumentError(
-                f"steps is {self.steps}; it must be a multiple of every, which is {self.every}.",
-                argument="steps",
-            )
+            problem = f"steps is {self.steps}; give a multiple of every, which is {self.every}."
+            raise ArgumentError(problem, argument="steps")
 
     @property
     def evaluations(self) -> int:

@@ -76,10 +76,8 @@ class Shape:
         if not self.inputs and self.potential is None:
             raise ArgumentError("give --inputs, or a --potential.", argument="inputs")
         if self.successor and self.potential is not None:
-            raise ArgumentError(
-                "--potential replaces the inputs of --successor. Leave one of them out.",
-                argument="successor",
-            )
+            problem = "--potential replaces the inputs of --successor. Leave one of them out."
+            raise ArgumentError(problem, argument="successor")
         if self.steps < EVERY or self.steps % EVERY:
             raise ArgumentError(
                 f"--steps is {self.steps}; it must be a multiple of {EVERY}.", argument="steps"
@@ -213,10 +211,8 @@ def _check_fit(fit: drogo.Solution, name: str, world: GridWorld) -> None:
 
     for seed, status in zip(fit.seeds, fit.status, strict=True):
         if status == "diverged":
-            raise ArgumentError(
-                f"Seed {seed} of {name} diverged, so it is not a potential. Train it again.",
-                argument="potential",
-            )
+            problem = f"Seed {seed} of {name} diverged, so it is not a potential. Train it again."
+            raise ArgumentError(problem, argument="potential")
     kinds = ("one-hot", "coordinates", "pixels", "state")
     if not any(np.array_equal(world.observations(kind), fit.observations) for kind in kinds):
         raise ArgumentError(

@@ -160,10 +160,8 @@ def _check_numbers(options: Train, steps: int) -> None:
     check_number("--optimism", options.optimism)
     check_positive("--lam", options.lam)
     if options.reward is not None and not check_number("--reward", options.reward) < 0:
-        raise ArgumentError(
-            f"--reward is {options.reward:g}; it must be negative, for example -1.",
-            argument="--reward",
-        )
+        problem = f"--reward is {options.reward:g}; it must be negative, for example -1."
+        raise ArgumentError(problem, argument="--reward")
 
 
 def _check_options(options: Train, world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 import needs
 from drogo.errors import ArgumentError, DataError
 from drogo.online import StepBatch
-from drogo.use.learned_counts import BonusWrapper, LearnedCounts, Psi, random_features
+from drogo_paper.agents.learned_counts import BonusWrapper, LearnedCounts, Psi, random_features
 from raising import refused
 
 HALVING = 1 / np.log(2)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import gymnasium
@@ -29,19 +29,17 @@ from jaxtyping import Array, Float, Shaped
 from drogo.device import to_device
 from drogo.errors import (
     ArgumentError,
+    Count,
     DataError,
-    check_number,
-    check_positive,
+    Number,
+    Positive,
+    at_least,
+    check_fields,
     check_whole,
 )
 from drogo.learn.networks import DenseNetwork
-from drogo.learn.settings import at_least, check_values, from_keywords
-from drogo.use.shaping import (
-    AbstractShaping,
-    StepBatch,
-    number_of_actions,
-    range_of,
-)
+from drogo.learn.settings import from_keywords
+from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions, range_of
 
 ROUNDING = 1e-9  # The relative excess over the best reward that counts as rounding.
 TOGETHER = 4
@@ -53,42 +51,42 @@ SMALLEST = 1e-2
 StateFeatures = Callable[[Shaped[np.ndarray, "n ..."]], Float[np.ndarray, "n features"]]
 
 
+def check_features(name: str, value: Any) -> Any:
+    """Returns a number of features, or a function that computes them."""
+    return value if callable(value) else check_whole(name, value, 1)
+
+
 @dataclass(frozen=True)
 class CountSettings:
     """The settings of `LearnedCounts`."""
 
-    best: float = 0.0
+    best: Number = 0.0
     """The largest reward that there is. Where it is also the most frequent one, give a larger
     number: a row that nothing shrinks grows with the length of episodes."""
-    lam: float = 1.0
+    lam: Positive = 1.0
     """Temperature lambda."""
-    weight: float = 1.0
+    weight: Number = 1.0
     """The weight of the bonus."""
-    features: int | StateFeatures = 64
+    features: Annotated[int | StateFeatures, check_features] = 64
     """The number of random features of observations, or a function that returns a vector of length
     1 for each observation of a batch."""
-    resolution: float = 0.1
+    resolution: Positive = 0.1
     """The share of the range at which random features distinguish observations."""
-    width: int = 128
+    width: Count = 128
     """The number of units in each hidden layer."""
-    depth: int = 1
+    depth: Annotated[int, at_least(0)] = 1
     """The number of hidden layers. With 0, psi is linear in the features."""
-    step_size: float = 1e-3
+    step_size: Positive = 1e-3
     """The step size of Adam."""
-    batch_size: int = 32
+    batch_size: Count = 32
     """The number of steps in a batch."""
-    updates_per_step: float = 0.5
+    updates_per_step: Positive = 0.5
     """The number of updates for each step of the environment."""
-    capacity: int = 10_000
+    capacity: Count = 10_000
     """The number of steps that are kept to learn from."""
 
     def __post_init__(self) -> None:
-        check_values(self, best=check_number, weight=check_number, lam=check_positive)
-        check_values(self, resolution=check_positive, step_size=check_positive)
-        check_values(self, width=at_least(1), depth=at_least(0), batch_size=at_least(1))
-        check_values(self, updates_per_step=check_positive, capacity=at_least(1))
-        if not callable(self.features):
-            check_values(self, features=at_least(1))
+        check_fields(self)
 
 
 class Psi(eqx.Module):
