@@ -73,7 +73,7 @@ def under(
         remedy += "actions needs none if its method has action_values=True."
         if data.n_actions is None:
             remedy = (
-                "Give behaviour=, as Transitions.from_arrays and collect take it; or leave the "
+                "Give behaviour=, which collect and all importers of Transitions take; or leave the "
             )
             remedy += (
                 "actions out, for the map of who acted: dataclasses.replace(data, action=None)."

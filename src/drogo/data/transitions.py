@@ -123,8 +123,8 @@ class Transitions:
 
     def batches(self, size: int, *, seed: int | None = None) -> Iterator[tuple[Any, ...]]:
         """Yields all transitions once, shuffled if a seed is given, in batches of at most `size`:
-        observations, actions (or None), rewards, next observations and `terminated`. The other way
-        round, `concatenate(Transitions.from_arrays(*batch) for batch in loader)` reads batches."""
+        observations, actions (or None), rewards, next observations and `terminated`. To read such
+        batches, for example of a `DataLoader`, `concatenate` the `from_arrays` of each."""
         order = np.arange(len(self))
         if seed is not None:
             order = np.random.default_rng(errors.check_whole("seed", seed, 0)).permutation(order)
