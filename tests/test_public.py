@@ -23,6 +23,7 @@ BOX, TWO = gymnasium.spaces.Box(0, 1, (2,)), gymnasium.spaces.Discrete(2)
 def test_wrong_names_and_types_are_errors_of_this_library(argument, function, given, unchecked):
     refused(ArgumentTypeError, argument, function, **given)
     assert "lam?" in str(refused(ArgumentTypeError, "lamb", Column, lamb=2.0))
+    assert "Optimiser" in str(refused(ArgumentTypeError, "learning_rate", Drogo, learning_rate=1))
     assert not drogo.learn.Policy(len, (2,), seed=np.int64(1)).key
     assert OnlineTable(BOX, TWO, until_found=np.True_).until_found
 
@@ -45,6 +46,9 @@ def test_a_solution_knows_its_environment_and_its_policy_takes_a_dict(tmp_path):
     data = collect(Parts(), 200, seed=0, key="at", reward=-1.0)
     data.save(tmp_path / "data.npz")
     read = Transitions.load(tmp_path / "data.npz")
+    error = refused(ArgumentTypeError, "rewards", collect, Parts(), 200, seed=0, rewards=-1.0)
+    assert "mean reward?" in str(error)
+    assert "drogo.Column" in str(refused(ArgumentTypeError, "problem", fit, read, lam=5.0))
     solution = fit(read, Column(lam=1.0), Drogo(updates=2, action_values=True), network=MLP(4, 1))
     solution.save(tmp_path / "fit.npz")
     again = load(tmp_path / "fit.npz")

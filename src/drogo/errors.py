@@ -16,6 +16,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 Check = Callable[[str, Any], Any]
 """A function of an argument's name and value, which raises an error or returns what to keep."""
 
+LIKE = 0.7  # The share of letters that a misspelt name has in common with the right one.
+
 
 class DrogoError(Exception):
     """Base class of every error that this library raises on purpose.
@@ -143,14 +145,20 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def unknown_argument(
-    name: str, every: Collection[str], remedy: str = "", problem: str = ""
-) -> ArgumentTypeError:
+SYNONYMS = {"learning_rate": "step_size", "lr": "step_size", "gamma": "discount"}
+"""Names of arguments in other libraries."""
+PLACES = {"step_size": "an optimiser, such as drogo.learn.Optimiser(step_size=...)",
+          "lam": "a problem, such as drogo.Column(lam=...)"}  # fmt: skip
+"""The parts of a fit that have an argument which is often given elsewhere."""
+
+
+def unknown_argument(name: str, every: Collection[str], remedy: str = "") -> ArgumentTypeError:
     """Returns the error for an argument that there is not, with the closest one that there is."""
-    close = difflib.get_close_matches(name, every, n=1)
-    remedy = remedy or (f"Did you mean {close[0]}?" if close else f"Use {', '.join(every)}.")
-    problem = problem or f"{name} is not an argument."
-    return ArgumentTypeError(problem, remedy=remedy, argument=name)
+    known = SYNONYMS.get(name, name)
+    close = difflib.get_close_matches(known, every, n=1, cutoff=LIKE)
+    others = f"It belongs to {PLACES[known]}." if known in PLACES else f"Use {', '.join(every)}."
+    remedy = remedy or (f"Did you mean {close[0]}?" if close else others)
+    return ArgumentTypeError(f"{name} is not an argument.", remedy=remedy, argument=name)
 
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:

@@ -9,13 +9,14 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import lazy_loader
 
-from drogo.errors import check_type, unknown_argument
+from drogo.errors import LIKE, ArgumentTypeError, check_type, unknown_argument
 
 WANTED = {
     "str": "a string", "bool": "True or False", "NoneType": "None", "Callable": "a function",
@@ -81,24 +82,28 @@ def _checked(function: Any, owner: Any = None) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError:
-            _check_names(function, args, kwargs)
+            _check_names(function, owner, args, kwargs)
             raise
 
     vars(call)["is_checked"] = True
     return call
 
 
-def _check_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_names(function: Any, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     parts = (signature := inspect.signature(function)).parameters
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        takes_others = any(part.kind is part.VAR_KEYWORD for part in parts.values())
-        unknown = [] if takes_others else [name for name in kwargs if name not in parts]
-        name = [*unknown, str(error).rpartition(" '")[2].rstrip("'")][0]
-        names = [other for other in {**parts, **kwargs} if other not in (name, "self", "cls")]
-        problem = "" if unknown else f"{function.__name__}: {error}."
-        raise unknown_argument(name, names, problem=problem) from None
+        unknown = [name for name in kwargs if name not in parts]
+        if unknown and not any(part.kind is part.VAR_KEYWORD for part in parts.values()):
+            names = [name for name in parts if name not in ("self", "cls")]
+            raise unknown_argument(unknown[0], names) from None
+        name = str(error).rpartition(" '")[2].rstrip("'")
+        like = get_close_matches(name, unknown, n=1, cutoff=LIKE)
+        wanted = {part: text for _, part, _, text in _types(function, owner)}.get(name)
+        remedy = f"Give it in place of {like[0]}." if like else f"Give {wanted}." if wanted else ""
+        problem = f"{function.__name__}: {error}."
+        raise ArgumentTypeError(problem, remedy=remedy, argument=name) from None
 
 
 @functools.cache

@@ -149,7 +149,9 @@ def test_a_typo_is_named_and_no_verb_at_all_is_a_question(command):
     mistyped, missing = command("exat", "four-rooms"), command("exact")
     assert (mistyped.status, "Did you mean exact?" in mistyped.err, missing.status) == (2, True, 2)
     assert command().status == 0
-    assert command("exact", "four-rooms", "--lamda", "3").err.count("--lam FLOAT") == 1
+    for arguments in ("four-rooms --lamda 3", "--lamda 3 four-rooms", "--lamda=3 four-rooms"):
+        assert command("exact", *arguments.split()).err.count("--lam FLOAT") == 1
+    assert "twice" in command("learn", "ring", "--set", "cap=3", "--set", "width=8").err
 
 
 ODD = "[red]a$\\frac{$ :smile:"

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 
-from drogo import GridWorld, exact, plot
+from drogo import Column, GridWorld, exact, plot, solve
 from drogo.plot.maps import over_scenes
 from drogo.plot.panels import Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.worlds.scenes import Mark, Scene
-from small_data import assert_nothing_is_cut_off
+from small_data import ROOM, assert_nothing_is_cut_off, data_of
 
 TINY = GridWorld.parse("#####\n#S.G#\n#####")
 RNG = np.random.default_rng(0)
@@ -91,6 +91,15 @@ def test_figures_of_a_fit():
         figures.append(side_by_side(draw, of_fit(exactly, mean, HISTORY), title="cloud"))
     for figure in figures:
         assert_nothing_is_cut_off(figure)
+
+
+def test_a_solution_over_few_states_is_drawn_in_large_dots():
+    solution = solve(data_of(ROOM, "coordinates"), Column())
+    figure = plot.solution(solution)
+    assert_nothing_is_cut_off(figure)
+    assert figure.axes[0].collections[1].get_sizes().min() > 100
+    with pytest.raises(AttributeError, match=r"drogo\.plot\.solution"):
+        solution.plot()
 
 
 def scene(name="", *, door_is_open=False):

@@ -121,12 +121,28 @@ def _stop(number: int) -> NoReturn:
     os._exit(128 + number)
 
 
+def _checked(verb: type, arguments: list[str]) -> list[str]:
+    """Returns the arguments with mistyped options last: tyro would take their values for others.
+    An option that is given twice is an error: tyro would drop the first one."""
+    names = [text.partition("=")[0].replace("_", "-") for text in arguments]
+    known = {f"--{name.replace('_', '-')}" for name in getattr(verb, "__dataclass_fields__", {})}
+    for name in known:
+        if names.count(name) > 1:
+            problem = f"{name} is given twice; give it once, with all its values."
+            raise ArgumentError(problem, argument=name)
+    mistyped = [name for name in names if name.startswith("--") and name not in known]
+    return [
+        text for text, name in zip(arguments, names, strict=True) if name not in mistyped
+    ] + mistyped
+
+
 def _parse(arguments: list[str]) -> Any:
     """Returns the verb that the arguments name, with its options."""
     by_name, name = verbs(), next(iter(arguments), "-")
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
     if name in by_name:  # alone, so that hints to mistyped options are those of this verb
-        return tyro.cli(by_name[name], prog=f"drogo {name}", args=arguments[1:], config=config)
+        rest = _checked(by_name[name], arguments[1:])
+        return tyro.cli(by_name[name], prog=f"drogo {name}", args=rest, config=config)
     if not name.startswith("-"):
         close = difflib.get_close_matches(name, by_name, n=1)
         problem = f"{name!r} is no verb{f'. Did you mean {close[0]}?' if close else '.'}"

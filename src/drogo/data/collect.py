@@ -18,7 +18,14 @@ from drogo.data.index import TableBuilder
 from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
 from drogo.data.transitions import Transitions
-from drogo.errors import AlreadyExists, ArgumentError, ArgumentTypeError, check_choice, check_whole
+from drogo.errors import (
+    AlreadyExists,
+    ArgumentError,
+    ArgumentTypeError,
+    check_choice,
+    check_whole,
+    unknown_argument,
+)
 from drogo.files import as_path
 from drogo.mdp import MDP, HasMDP
 from drogo.worlds.wrappers import all_actions
@@ -93,13 +100,12 @@ def collect(
         terminal_reward: The value of a terminal state, in units of reward (`v` there is
             `terminal_reward / lam`): a number, or a function of the last `Step` of an episode. By
             default `info["terminal_reward"]` of that step, which is then subtracted from the step's
-            reward; or else `fit` judges ends by their last rewards, as `drogo.Costs` says.
+            reward; or else `fit` judges ends by their last rewards, as `drogo.mdp.Costs` says.
         **options: `behaviour`, `key`, `merge` and `file`; see `CollectOptions`.
     """
-    names = CollectOptions.__annotations__
-    for name in set(options) - set(names):
-        problem = f"collect has no argument {name}: further ones are {', '.join(names)}."
-        raise ArgumentTypeError(problem, argument=name)
+    for name in options.keys() - CollectOptions.__annotations__:
+        names = [*inspect.signature(collect).parameters][:-1]
+        raise unknown_argument(name, [*names, *CollectOptions.__annotations__])
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str):
         check_choice("start", start, ("uniform", "reset"))

@@ -122,8 +122,8 @@ class Transitions:
 
     def batches(self, size: int, *, seed: int | None = None) -> Iterator[tuple[Any, ...]]:
         """Yields all transitions once, shuffled if a seed is given, in batches of at most `size`:
-        observations, actions (or None), rewards, next observations and `terminated`. The other way
-        round, `concatenate(Transitions.from_arrays(*batch) for batch in loader)` reads batches."""
+        observations, actions (or None), rewards, next observations and `terminated`. To read such
+        batches, for example of a `DataLoader`, `concatenate` the `from_arrays` of each."""
         order = np.arange(len(self))
         if seed is not None:
             order = np.random.default_rng(errors.check_whole("seed", seed, 0)).permutation(order)
@@ -199,7 +199,7 @@ class Transitions:
             truncated: Whether each transition was the last of an episode that was cut off.
             terminal_reward: The value of the terminal state in units of reward (`v` there is
                 `terminal_reward / lam`): a number, or one for each transition. By default `fit`
-                judges ends by the last rewards of their episodes, as `drogo.Costs` says.
+                judges ends by the last rewards of their episodes, as `drogo.mdp.Costs` says.
             **actions: `action`, `behaviour`, `default`, `n_actions` and `outcome`; see
                 `from_table`.
         """

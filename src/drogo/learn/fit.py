@@ -155,7 +155,7 @@ def _shown(problem: AbstractProblem, data: Transitions) -> Transitions:
 
 def _misplaced(name: str) -> ArgumentTypeError:
     """Returns the error for an argument that `fit` does not have: perhaps a part of it has one."""
-    field = {"learning_rate": "step_size", "lr": "step_size", "gamma": "discount"}.get(name, name)
+    field = errors.SYNONYMS.get(name, name)
     for kind, argument, text in [
         (AbstractProblem, "problem", "drogo.Column"),
         (Drogo, "method", "drogo.Drogo"),

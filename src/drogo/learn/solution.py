@@ -134,8 +134,9 @@ class Solution:
         if name in self.problem.views:
             return partial(getattr(self.problem, name), self)
         names = sorted({*self.arrays, *self.problem.views})
-        kind = type(self.problem).__name__
-        raise AttributeError(f"a solution of {kind} has no {name!r}; it has {', '.join(names)}.")
+        problem = f"a solution of {type(self.problem).__name__} has no {name!r}; it has "
+        remedy = "Draw it with drogo.plot.solution(solution)." if name == "plot" else ""
+        raise AttributeError(f"{problem}{', '.join(names)}. {remedy}".rstrip())
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.arrays, *self.problem.views]

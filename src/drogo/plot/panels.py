@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 10_000
 MOST_POINTS_FOR_DIRECTIONS = 1000
+AREA, FEW_POINTS = 12_000.0, 60
+"""The area of all points of a cloud, in square points, and the number below which it is less."""
 VERDICTS = (
     ("within the tolerance", "#009e73", "o"),
     ("undecided", "#999999", "s"),
@@ -211,9 +213,9 @@ def draw_cloud(
         axes.grid(alpha=0.3)
         return
     rows, names = plane_of(observations[some]) if names is None else (observations[some], names)
-    axes.scatter(*rows[~np.isfinite(values)].T, c=MINUS_INFINITY, s=6, linewidths=0)
-    shown = axes.scatter(*rows.T, c=values, cmap=panel.colours, vmin=low, vmax=high, s=6,
-                         linewidths=0)  # fmt: skip
+    look: dict[str, Any] = {"s": max(AREA / max(len(rows), FEW_POINTS), 6.0), "linewidths": 0}
+    axes.scatter(*rows[~np.isfinite(values)].T, c=MINUS_INFINITY, **look)
+    shown = axes.scatter(*rows.T, c=values, cmap=panel.colours, vmin=low, vmax=high, **look)
     colour_bar(axes, shown, panel.label)
     axes.set(xlabel=names[0], ylabel=names[1])
 
