@@ -83,7 +83,7 @@ def odd_jobs():
 
 LEARN = Job(
     "drogo_paper.fits:learn",
-    {"world": "grid-task", "input": "state", "preset": "fast", "seeds": 2, "lam": 20.0,
+    {"world": "grid-task", "input": "state", "settings": "recommended", "episodes": False, "double": False, "seeds": 2, "lam": 20.0,
      "transitions": 2000, "overrides": {"updates": 20}},
     "a short fit",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from drogo_paper.engines.job import Job
 from drogo_paper.engines.store import Record
 from drogo_paper.scope import LAM, TRANSITIONS, WORLDS, Get, Scope
 
-VERSION = 1
+VERSION = 2
 INTENDED = "gdo_intended"
 """`gdo` with the mean that the paper intends (`drogo_paper.recipes`)."""
 PRINTED = ("gdo", "log_gdo", "natural_gdo", "drogo")
@@ -21,9 +21,9 @@ SEARCHED = "grid-room"
 STEP_SIZES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
 PENALTIES = (0.1, 0.5, 1.0, 2.0)
 """The paper's grid."""
-FAST_STEP_SIZES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
-TRUTH = "transition"
-"""The eigenvector that the paper's text defines."""
+RECOMMENDED_STEP_SIZES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+STEP_SIZE_OF_CODE, PASSES, QUICK_PASSES = 0.003, 50_000, 1000
+"""The step size of ablation_tabular.py, and its passes."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Ablation:
     source: str
     claim: str
     input: str
-    preset: str | None
-    """The preset, or None for that of the scope."""
+    settings: str
+    """The settings of `recipes.recipe`."""
     objectives: tuple[str, ...]
     updates: int
     """The updates of a run, and of a search unless it has its own number."""
@@ -49,28 +49,38 @@ class Ablation:
     def is_table(self) -> bool:
         return self.input == "state"
 
-    def preset_in(self, scope: Scope) -> str:
-        return self.preset or scope.preset
-
     def step_sizes(self, scope: Scope) -> tuple[float, ...]:
-        """Returns the paper's step sizes or, with the fast preset, some around that of it."""
-        sizes = STEP_SIZES if self.preset_in(scope) == "paper" else FAST_STEP_SIZES
+        """Returns the paper's step sizes, those around the recommended one, or that of the code."""
+        if self.descends(scope):
+            return (STEP_SIZE_OF_CODE,)
+        sizes = STEP_SIZES if self.settings == "paper" else RECOMMENDED_STEP_SIZES
         return sizes[1::2] if scope.quick else sizes
 
-    def overrides(self, scope: Scope, searching: bool) -> dict[str, Any]:
-        if scope.quick:
-            return {"updates": self.quick_updates}
-        if self.preset is None and scope.preset == "paper":
-            return {}
-        return {"updates": (self.search_updates if searching else None) or self.updates}
+    def descends(self, scope: Scope) -> bool:
+        """Returns whether its runs are those of `plain_descent`."""
+        return self.is_table and scope.reading.plain_descent
+
+    def seeds(self, scope: Scope, searching: bool) -> int:
+        if self.descends(scope):
+            return scope.seeds
+        return min(self.search_seeds if searching else self.most_seeds, scope.seeds)
 
     def updates_in(self, scope: Scope, searching: bool) -> int:
-        usual = recipes.UPDATES[self.preset_in(scope)]
-        return self.overrides(scope, searching).get("updates", usual)
+        """Returns the number of updates, or of passes through all states and actions."""
+        if self.descends(scope):
+            return QUICK_PASSES if scope.quick else PASSES
+        if scope.quick:
+            return self.quick_updates
+        return (self.search_updates if searching else None) or self.updates
 
     def searches(self, objective: str) -> bool:
         """Returns whether an objective has a setting to search. With a network, drogo has none."""
         return objective != "drogo" or self.is_table
+
+    def objectives_in(self, scope: Scope) -> tuple[str, ...]:
+        """Returns its objectives: those of the code are the printed ones."""
+        printed = self.descends(scope)
+        return tuple(name for name in self.objectives if name != INTENDED or not printed)
 
 
 TABULAR = Ablation(
@@ -79,7 +89,7 @@ TABULAR = Ablation(
     source="Figure 7",
     claim="In the paper all but log_gdo do.",
     input="state",
-    preset="paper",  # cheap enough in any scope
+    settings="paper",
     objectives=("gdo", INTENDED, "log_gdo", "natural_gdo", "drogo"),
     updates=40_000,
     search_updates=None,
@@ -93,7 +103,7 @@ NETWORK = Ablation(
     source="Figure 8",
     claim="In the paper only drogo does.",
     input="coordinates",
-    preset=None,
+    settings="recommended",
     objectives=PRINTED,
     updates=3000,
     search_updates=None,
@@ -105,7 +115,7 @@ NETWORK_PAPER = replace(
     NETWORK,
     name="ablation-network-paper",
     title="Ablation: the objectives with a network and the paper's optimiser",
-    preset="paper",
+    settings="paper",
     objectives=TABULAR.objectives,
     updates=20_000,
     search_updates=2000,
@@ -114,29 +124,37 @@ NETWORK_PAPER = replace(
 )
 
 
-def settings(
-    scope: Scope, kind: Ablation, world: str, objective: str, searching: bool
-) -> dict[str, Any]:
-    return {
-        "world": world, "input": kind.input, "preset": kind.preset_in(scope),
-        "seeds": min(kind.search_seeds if searching else kind.most_seeds, scope.seeds),
-        "lam": LAM, "transitions": TRANSITIONS, "objective": objective,
-        "overrides": kind.overrides(scope, searching),
+def job(
+    scope: Scope, kind: Ablation, world: str, objective: str, grid: dict[str, list[float]],
+    searching: bool,
+) -> Job:  # fmt: skip
+    updates, reading = kind.updates_in(scope, searching), scope.reading
+    settings: dict[str, Any] = {
+        "world": world, "objective": objective, "seeds": kind.seeds(scope, searching), "lam": LAM,
+        "grid": grid,
     }  # fmt: skip
+    label = f"{'search ' * searching}{objective}, {kind.name}, {world}"
+    if kind.descends(scope):
+        settings |= {"passes": updates}
+        return Job("drogo_paper.plain_descent:search", settings, label, 60.0, VERSION)
+    settings |= {
+        "input": kind.input, "settings": kind.settings, "transitions": TRANSITIONS,
+        "episodes": reading.episodes, "double": reading.double, "overrides": {"updates": updates},
+    }  # fmt: skip
+    seconds = 200.0 if searching else 60.0 * fits.SIZE[world]
+    return Job("drogo_paper.fits:search", settings, label, seconds, VERSION)
 
 
 def search_job(scope: Scope, kind: Ablation, objective: str) -> Job:
     penalties = list(PENALTIES[1:3] if scope.quick else PENALTIES)
     grid = {"step_size": list(kind.step_sizes(scope))}
     grid |= {} if objective == "drogo" else {"penalty": penalties}
-    chosen = settings(scope, kind, SEARCHED, objective, True)
-    label = f"search {objective}, {kind.name}, {SEARCHED}"
-    return Job("drogo_paper.fits:search", {**chosen, "grid": grid}, label, 200.0, VERSION)
+    return job(scope, kind, SEARCHED, objective, grid, True)
 
 
-def scores(record: Record) -> np.ndarray:
+def scores(record: Record, truth: str) -> np.ndarray:
     """Returns the mean cosine over seeds of every point of a search, with -1 for NaN."""
-    last = record.arrays[f"cosine_{TRUTH}"][:, -1, :]
+    last = record.arrays[f"cosine_{truth}"][:, -1, :]
     return np.where(np.isfinite(last), last, -1.0).mean(axis=1)
 
 
@@ -150,25 +168,24 @@ def best_setting(scope: Scope, kind: Ablation, objective: str, get: Get) -> dict
     if not kind.searches(objective):
         return {}
     record = get(search_job(scope, kind, objective))
-    return None if record is None else point(record, int(scores(record).argmax()))
+    return (
+        None if record is None else point(record, int(scores(record, scope.reading.truth).argmax()))
+    )
 
 
 def final_job(
     scope: Scope, kind: Ablation, world: str, objective: str, best: dict[str, float]
 ) -> Job:
-    chosen = settings(scope, kind, world, objective, False)
     grid = {name: [value] for name, value in best.items()}
-    if not grid:
-        grid = {"step_size": [recipes.STEP_SIZES[kind.preset_in(scope)]]}
-    label = f"{objective}, {kind.name}, {world}"
-    seconds = 60.0 * fits.SIZE[world]
-    return Job("drogo_paper.fits:search", {**chosen, "grid": grid}, label, seconds, VERSION)
+    grid = grid or {"step_size": [recipes.STEP_SIZES[kind.settings]]}
+    return job(scope, kind, world, objective, grid, False)
 
 
 def ablation_jobs(scope: Scope, get: Get, kind: Ablation) -> list[Job]:
     """Returns the searches, and the jobs in all worlds for the searches that are done."""
-    wanted = [search_job(scope, kind, name) for name in kind.objectives if kind.searches(name)]
-    for objective in kind.objectives:
+    objectives = kind.objectives_in(scope)
+    wanted = [search_job(scope, kind, name) for name in objectives if kind.searches(name)]
+    for objective in objectives:
         best = best_setting(scope, kind, objective, get)
         if best is not None:
             wanted += [final_job(scope, kind, world, objective, best) for world in WORLDS]

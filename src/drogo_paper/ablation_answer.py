@@ -13,10 +13,11 @@ from drogo.errors import counted
 from drogo.exact import solve
 from drogo.worlds.grid import GridWorld
 from drogo_paper import ablation
-from drogo_paper.ablation import INTENDED, SEARCHED, TRUTH, Ablation, point, search_job
+from drogo_paper.ablation import INTENDED, SEARCHED, Ablation, point, search_job
 from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import LINES, OKABE_ITO, draw_seeds, legend_below, new_figure
-from drogo_paper.recipes import DELTA, UPDATES
+from drogo_paper.protocol import PROTOCOLS
+from drogo_paper.recipes import DELTA
 from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Question, Scope, Table, needed
 
 COLOURS = {
@@ -50,11 +51,17 @@ WRONG_SIGNS = (
 class Finals:
     """The settings that the searches chose, and the runs with them by objective and world."""
 
+    truth: str
+    """The eigenvector of the cosines."""
     setting: dict[str, dict[str, float]]
     record: dict[tuple[str, str], Record]
 
     def last(self, objective: str, world: str) -> np.ndarray:
-        cosines = self.record[objective, world].arrays[f"cosine_{TRUTH}"][0][-1]
+        return self.curves(objective, world)[-1]
+
+    def curves(self, objective: str, world: str) -> np.ndarray:
+        """Returns the cosines along the way, a column for each seed, with 0 if they are NaN."""
+        cosines = self.record[objective, world].arrays[f"cosine_{self.truth}"][0]
         return np.where(np.isfinite(cosines), cosines, 0.0)
 
     def lowest(self, objective: str) -> float:
@@ -64,15 +71,15 @@ class Finals:
 
 def ablation_answer(scope: Scope, get: Get, kind: Ablation) -> Answer:
     finals = _finals(scope, get, kind)
-    lowest = {name: finals.lowest(name) for name in kind.objectives}
+    lowest = {name: finals.lowest(name) for name in finals.setting}
     rows = []
     for world in WORLDS:
-        rows += [_row(finals, name, world) for name in kind.objectives]
-        rows.append([world, "a constant", f"{_constant(world):.4f}", *"-----"])
+        rows += [_row(finals, name, world) for name in finals.setting]
+        rows.append([world, "a constant", f"{_constant(world, finals.truth):.4f}", *"-----"])
     notes = [_settings_note(scope, kind), start_note(scope, get, kind), constant_note(finals)]
     notes += [change_note(finals), signs_note(scope, get, kind)]
     notes.append(gdo_note(scope, get, kind, lowest))
-    if kind.is_table and INTENDED in kind.objectives:
+    if kind.is_table and INTENDED in finals.setting:
         notes.append(_precision_note(finals.record[INTENDED, DEEPEST]))
     return Answer(
         kind.title,
@@ -90,7 +97,7 @@ def _verdict(scope: Scope, kind: Ablation, lowest: Mapping[str, float]) -> str:
     if scope.quick:
         return (
             f"{kind.updates_in(scope, False):,} updates are too few for a verdict. Mean cosine "
-            f"with `{TRUTH}` in each objective's worst world: {worst}."
+            f"with `{scope.reading.truth}` in each objective's worst world: {worst}."
         )
     reached = [name for name, value in lowest.items() if value >= REACHED]
     listed = (
@@ -99,30 +106,30 @@ def _verdict(scope: Scope, kind: Ablation, lowest: Mapping[str, float]) -> str:
         else (f"Only {reached[0]} reaches" if reached else "None of them reaches")
     )
     return (
-        f"{listed} a mean cosine of {REACHED} with `{TRUTH}` in every world (in each objective's "
-        f"worst world: {worst}). {claim_of(scope, kind)}"
+        f"{listed} a mean cosine of {REACHED} with `{scope.reading.truth}` in every world (in each "
+        f"objective's worst world: {worst}). {claim_of(scope, kind)}"
     )
 
 
 def claim_of(scope: Scope, kind: Ablation) -> str:
     """Returns the paper's claim, and whether these runs are long enough for a comparison."""
-    updates, whole = kind.updates_in(scope, False), UPDATES[kind.preset_in(scope)]
-    if kind.preset_in(scope) != "paper" or updates >= whole:
+    updates, whole = kind.updates_in(scope, False), PROTOCOLS["text"].overrides(SEARCHED)["updates"]
+    if kind.settings != "paper" or updates >= whole:
         return kind.claim
     return (
-        f"{kind.claim} But these runs have {updates:,} updates and the paper preset {whole:,}, so "
-        "this neither confirms nor refutes it."
+        f"{kind.claim} But these runs have {updates:,} updates and not {whole:,}, so this neither "
+        "confirms nor refutes it."
     )
 
 
-def _constant(world: str) -> float:
-    truth = solve(GridWorld.load(world).mdp, LAM, TRUTH).checked().log_e
+def _constant(world: str, name: str) -> float:
+    truth = solve(GridWorld.load(world).mdp, LAM, name).checked().log_e
     return float(-truth.sum() / np.linalg.norm(truth) / np.sqrt(truth.size))
 
 
 def constant_note(finals: Finals) -> str:
     """Lists the objectives that end no closer to the truth than a constant vector."""
-    constant = {world: _constant(world) for world in WORLDS}
+    constant = {world: _constant(world, finals.truth) for world in WORLDS}
     no_better: dict[str, list[str]] = {}
     for objective, world in finals.record:
         if finals.last(objective, world).mean() <= constant[world] + UNMOVED:
@@ -142,8 +149,8 @@ def constant_note(finals: Finals) -> str:
 def change_note(finals: Finals) -> str:
     """Lists the runs that still changed at the end."""
     moving = []
-    for (objective, world), record in finals.record.items():
-        mean = record.arrays[f"cosine_{TRUTH}"][0].mean(axis=1)
+    for objective, world in finals.record:
+        mean = finals.curves(objective, world).mean(axis=1)
         change = mean[-1] - mean[-1 - len(mean) // 4]
         if abs(change) > UNSETTLED:
             moving.append(f"{objective} in {world} ({change:+.3f})")
@@ -153,8 +160,8 @@ def change_note(finals: Finals) -> str:
 
 
 def _finals(scope: Scope, get: Get, kind: Ablation) -> Finals:
-    finals = Finals({}, {})
-    for objective in kind.objectives:
+    finals = Finals(scope.reading.truth, {}, {})
+    for objective in kind.objectives_in(scope):
         best = ablation.best_setting(scope, kind, objective, get)
         if best is None:
             raise Missing(f"The search for {objective} has not been run.")
@@ -178,23 +185,22 @@ def _row(finals: Finals, objective: str, world: str) -> list[str]:
         f"{column.mean():.4f}",
         str(int(record.arrays["diverged"].sum())),
         wrong if objective in ("gdo", INTENDED) else "-",
-        setting or "preset's",
+        setting or "the paper's",
     ]
 
 
 def _figure(finals: Finals, kind: Ablation) -> Figure:
     figure = new_figure(11, 6.4)
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=False):
-        for k, objective in enumerate(kind.objectives):
+        for k, objective in enumerate(finals.setting):
             arrays, line = finals.record[objective, world].arrays, LINES[k % len(LINES)]
-            curves = np.nan_to_num(arrays[f"cosine_{TRUTH}"][0].T, posinf=0.0, neginf=0.0)
-            colour = COLOURS[objective]
+            curves, colour = finals.curves(objective, world).T, COLOURS[objective]
             draw_seeds(axes, arrays["update"], curves, line, color=colour, label=objective)
-        means = [line.get_ydata() for line in axes.lines if line.get_label() in kind.objectives]
+        means = [line.get_ydata() for line in axes.lines if line.get_label() in finals.setting]
         # Without the first updates, whose low cosines would squeeze the rest.
         floor = min(float(np.min(mean[len(mean) // 10 :])) for mean in map(np.asarray, means))
         last = min(float(mean[-1]) for mean in map(np.asarray, means))
-        axes.set(title=world, xlabel="updates", ylabel=f"cosine with the exact {TRUTH}")
+        axes.set(title=world, xlabel="updates", ylabel=f"cosine with the exact {finals.truth}")
         axes.set_ylim(min(max(LOWEST_SHOWN, floor), last) - 0.05, 1.02)
         axes.grid(alpha=0.3)
     legend_below(figure, figure.axes[0])
@@ -204,9 +210,9 @@ def _figure(finals: Finals, kind: Ablation) -> Figure:
 def _settings_note(scope: Scope, kind: Ablation) -> str:
     """Describes the settings, and the best possible numbers."""
     updates, searching = (kind.updates_in(scope, part) for part in (False, True))
-    seeds, few = (min(most, scope.seeds) for most in (kind.most_seeds, kind.search_seeds))
+    seeds, few = (kind.seeds(scope, part) for part in (False, True))
     method = "Adam, Fourier features"
-    if kind.preset_in(scope) == "paper":
+    if kind.settings == "paper":
         method = "RMSprop, global norm of the gradient clipped at 0.5, no Fourier features"
     sizes = f"{min(kind.step_sizes(scope)):g} to {max(kind.step_sizes(scope)):g}"
     short = " A shorter search prefers what is best early." if searching < updates else ""
@@ -220,25 +226,25 @@ def _settings_note(scope: Scope, kind: Ablation) -> str:
 
 def start_note(scope: Scope, get: Get, kind: Ablation) -> str:
     """Lists the searches whose best setting leaves the start unchanged."""
-    if not kind.is_table:
+    if not kind.is_table or kind.descends(scope):
         return ""
-    constant = _constant(SEARCHED)
+    constant, truth = _constant(SEARCHED, scope.reading.truth), scope.reading.truth
     best = {
-        name: float(ablation.scores(needed(get, search_job(scope, kind, name))).max())
-        for name in kind.objectives
+        name: float(ablation.scores(needed(get, search_job(scope, kind, name)), truth).max())
+        for name in kind.objectives_in(scope)
     }
     unmoved = [name for name, score in best.items() if abs(score - constant) < UNMOVED]
     if not unmoved:
         return ""
     return (
-        f"A table starts with a constant, whose log has a cosine of {constant:.3f} with `{TRUTH}` "
+        f"A table starts with a constant, whose log has a cosine of {constant:.3f} with `{truth}` "
         f"in {SEARCHED}. The best points of the searches for {' and '.join(unmoved)} stay there."
     )
 
 
 def gdo_note(scope: Scope, get: Get, kind: Ablation, lowest: Mapping[str, float]) -> str:
     """Explains why the printed `gdo` does not reach the vector: its samples have another matrix."""
-    if "gdo" not in kind.objectives or scope.quick:
+    if "gdo" not in kind.objectives or scope.quick or kind.descends(scope):
         return ""
     record = needed(get, search_job(scope, kind, "gdo"))
     text, sampled = smallest_eigenvectors(GridWorld.load(SEARCHED))
@@ -308,9 +314,9 @@ def smallest_eigenvectors(world: GridWorld) -> tuple[np.ndarray, np.ndarray]:
 def _precision_note(record: Record) -> str:
     """Describes the errors of small entries of e in single precision, in the deepest world."""
     world = GridWorld.load(DEEPEST)
-    truth = solve(world.mdp, LAM, TRUTH).checked().log_e
+    truth = solve(world.mdp, LAM, "transition").checked().log_e
     smallest = float(np.log(np.finfo(np.float32).tiny))
-    deepest = solve(world.mdp, SMALL_LAM, TRUTH).checked().log_e.min()
+    deepest = solve(world.mdp, SMALL_LAM, "transition").checked().log_e.min()
     error = np.abs(record.arrays["v"][0] - truth)
     third = truth.min() / 3
     near, far = (np.median(error[:, part]) for part in (truth > third, truth < 2 * third))

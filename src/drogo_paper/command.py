@@ -23,7 +23,7 @@ from drogo_paper.engines.job import Job
 from drogo_paper.engines.local import Listener, LocalEngine
 from drogo_paper.engines.ray_engine import RayEngine
 from drogo_paper.engines.store import Store
-from drogo_paper.recipes import UPDATES
+from drogo_paper.protocol import PROTOCOLS
 from drogo_paper.scope import Answer, Scope
 from drogo_paper.verbs import Report, Reproduce
 
@@ -43,12 +43,12 @@ def reproduce_questions(options: Reproduce) -> None:
     if options.address is not None and options.engine != "ray":
         raise ArgumentError("--address is only for --engine ray.", argument="address")
     seeds = options.seeds or (QUICK_SEEDS if options.quick else 10)
-    scope = Scope(options.preset, seeds, quick=options.quick)
+    scope = Scope(options.protocol, seeds, quick=options.quick)
     store = Store(options.out / "runs")
     store.clean()
     engine = RayEngine(options.address) if options.engine == "ray" else LocalEngine(options.workers)
     quick = "-quick" if scope.quick else ""
-    directory = options.out / f"{scope.preset}-{scope.seeds}seeds{quick}"
+    directory = options.out / f"{scope.protocol}-{scope.seeds}seeds{quick}"
     write_file(directory / "scope.json", json.dumps(asdict(scope)).encode(), overwrite=True)
     page = directory / "report.html"
     began = time.perf_counter()
@@ -155,9 +155,9 @@ def _read_scope(path: Path) -> Scope:
     both = types.keys() & content
     differing = sorted({*content} ^ {*types})
     differing += sorted(name for name in both if type(content[name]) is not types[name])
-    if not differing and content["preset"] in UPDATES and content["seeds"] >= 2:
+    if not differing and content["protocol"] in PROTOCOLS and content["seeds"] >= 2:
         return Scope(**content)
-    problem = f"{path} is damaged: {', '.join(differing) or 'preset or seeds'} is not as written."
+    problem = f"{path} is damaged: {', '.join(differing) or 'protocol or seeds'} is not as written."
     remedy = "The same `drogo reproduce` writes it again."
     raise DamagedFile(problem, remedy=remedy)
 

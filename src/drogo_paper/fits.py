@@ -10,10 +10,11 @@ from typing import Any
 
 import equinox as eqx
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from drogo.data import collect
+from drogo.data import Transitions, collect
 from drogo.errors import BadCheckpoint
 from drogo.exact import solve
 from drogo.learn.fit import fit
@@ -21,6 +22,7 @@ from drogo.learn.settings import as_json
 from drogo.learn.solution import Solution
 from drogo.problems import Column
 from drogo.worlds.grid import GridWorld
+from drogo.worlds.text_map import START
 from drogo_paper.engines.job import Job, Outcome, Report
 from drogo_paper.recipes import recipe
 from drogo_paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Get, Scope
@@ -73,48 +75,62 @@ def wrong_signs(result: Solution) -> np.ndarray:
 
 def train(settings: dict[str, Any], scratch: Path, report: Report, **grid: list[float]) -> Any:
     """Continues from the checkpoint if there is one, and starts again if it is damaged."""
-    world = GridWorld.load(settings["world"])
-    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=settings["input"])
-    data, checkpoint = collect(env, settings["transitions"], seed=0), scratch / "checkpoint.npz"
+    world, checkpoint = GridWorld.load(settings["world"]), scratch / "checkpoint.npz"
+    data = data_of(world, settings["input"], settings["transitions"], settings["episodes"])
     chosen = {**settings["overrides"], **grid}
     run = partial(
         fit,
         data,
         Column(lam=settings["lam"]),
-        **recipe(data, settings["preset"], settings.get("objective", "drogo"), **chosen),
+        **recipe(data, settings["settings"], settings.get("objective", "drogo"), **chosen),
         seeds=settings["seeds"],
         truth={name: solve(world.mdp, settings["lam"], name).checked().log_e for name in TRUTHS},
         checkpoint=checkpoint,
         callbacks=[lambda event: report(event.update / event.updates)],
     )
-    try:
-        return run()
-    except BadCheckpoint as error:
-        print(f"drogo: {error} Training starts again.", file=sys.stderr)
-        checkpoint.unlink(missing_ok=True)
-        return run()
+    with jax.enable_x64(settings["double"]):
+        try:
+            return run()
+        except BadCheckpoint as error:
+            print(f"drogo: {error} Training starts again.", file=sys.stderr)
+            checkpoint.unlink(missing_ok=True)
+            return run()
 
 
-VERSION = 1
+def data_of(world: GridWorld, kind: str, transitions: int, episodes: bool) -> Transitions:
+    """Returns steps from uniform states, or episodes from random cells up to the step limit."""
+    if episodes:
+        anywhere = world.text.replace(START, ".")
+        world = GridWorld.parse(f"step-limit: {world.step_limit}\n\n{anywhere}")
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
+    return collect(env, transitions, seed=int(episodes), start="reset" if episodes else "uniform")
+
+
+VERSION = 2
 """The version of the jobs. Count it up when their numbers change."""
-SECONDS = {"one-hot": 40.0, "coordinates": 40.0, "pixels": 250.0}
+SECONDS = {"one-hot": 0.01, "coordinates": 0.01, "pixels": 0.06}
 SIZE = {"grid-task": 1.0, "four-rooms": 1.0, "grid-maze": 1.6, "grid-room": 2.7}
-"""The expected seconds of a fit, and a factor for the world: the longest starts first."""
+"""The expected seconds of an update, and a factor for the world: the longest starts first."""
 QUICK_UPDATES = {"one-hot": 800, "coordinates": 800, "pixels": 200}
 
 
 def job(scope: Scope, world: str, kind: str, transitions: int = TRANSITIONS) -> Job:
+    reading = scope.reading
+    overrides = reading.overrides(world)
+    if scope.quick:
+        overrides |= {"updates": QUICK_UPDATES[kind]}
     settings: dict[str, Any] = {
         "world": world,
         "input": kind,
-        "preset": scope.preset,
+        "settings": reading.settings,
+        "episodes": reading.episodes,
+        "double": reading.double,
         "seeds": scope.seeds,
         "lam": LAM,
         "transitions": transitions,
-        "overrides": {"updates": QUICK_UPDATES[kind]} if scope.quick else {},
+        "overrides": overrides,
     }
-    seconds = SECONDS[kind] * SIZE[world] * (30 if scope.preset == "paper" else 1)
-    seconds = 0.1 * seconds if scope.quick else seconds
+    seconds = SECONDS[kind] * SIZE[world] * overrides.get("updates", 5000)
     label = f"learn {world} from {kind}"
     return Job("drogo_paper.fits:learn", settings, label, seconds, VERSION)
 

@@ -11,8 +11,7 @@ from drogo.data import Transitions
 from drogo.learn import CNN, MLP, Optimiser, Sample, Table
 from drogo.learn.method import Scalar
 
-UPDATES = {"paper": 40_000, "fast": 5000}
-STEP_SIZES = {"paper": 1e-5, "fast": 1e-3}
+STEP_SIZES = {"paper": 1e-5, "recommended": 1e-3}
 DELTA = 0.001
 PENALISED = {"updates": 40_000, "batch_size": 2000, "weigh_actions": False, "stop_early": False}
 """The paper's settings of the objectives with a norm penalty."""
@@ -38,16 +37,16 @@ METHODS = {
 
 
 def recipe(
-    data: Transitions, preset: str, objective: str = "drogo", **changed: Any
+    data: Transitions, settings: str, objective: str = "drogo", **changed: Any
 ) -> dict[str, Any]:
-    """Returns the arguments method, network and optimiser of `drogo.fit`: the paper's settings, or
-    those that suit the data, with `changed` settings or lists of them."""
+    """Returns the arguments method, network and optimiser of `drogo.fit`: the `paper` settings, or
+    those `recommended` for the data, with `changed` settings or lists of them."""
     kind, problem = METHODS[objective], drogo.Column()
-    if preset == "paper":
-        settings = dict(PENALISED)
+    if settings == "paper":
+        of_penalised = dict(PENALISED)
         if kind is drogo.NaturalGDO:
-            settings |= {"scaled": False, "cap": math.inf, "emphasis": 0.0}
-        method = drogo.Paper() if kind is drogo.Drogo else kind(**settings)
+            of_penalised |= {"scaled": False, "cap": math.inf, "emphasis": 0.0}
+        method = drogo.Paper() if kind is drogo.Drogo else kind(**of_penalised)
         shapes = {1: Table(), 4: CNN()}
         network = shapes.get(data.observations.ndim, MLP(frequencies=0, normalise=False))
         optimiser = Optimiser("rmsprop", STEP_SIZES["paper"], "constant")

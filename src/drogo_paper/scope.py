@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from drogo.errors import DrogoError
 from drogo_paper.engines.job import Job
 from drogo_paper.engines.store import Record
+from drogo_paper.protocol import PROTOCOLS, WORLDS as WORLDS, Protocol
 
-WORLDS = ("grid-task", "four-rooms", "grid-maze", "grid-room")
 INPUTS = ("one-hot", "coordinates", "pixels")
 LAM, DISCOUNT, TRANSITIONS = 20.0, 0.99, 200_000
 
@@ -23,10 +23,15 @@ Get = Callable[[Job], Record | None]
 class Scope:
     """The size of the runs."""
 
-    preset: str = "fast"
+    protocol: str = "text"
+    """The name of one of `PROTOCOLS`."""
     seeds: int = 10
     quick: bool = False
     """Short runs, which take minutes instead of an hour, for a first look."""
+
+    @property
+    def reading(self) -> Protocol:
+        return PROTOCOLS[self.protocol]
 
     def against_paper(self, text: str) -> str:
         """Returns a text about the paper's result, or nothing for a quick look."""

@@ -20,8 +20,10 @@ class Reproduce:
     shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
     ablation-network, ablation-network-paper, theory, transfer, counts and
     options. Only if named, since they take long: options-plain, options-returns, hindrance."""
-    preset: Literal["fast", "paper"] = "fast"
-    """fast: about two hours on two cores. paper: exactly the paper's settings, about a day."""
+    protocol: Literal["text", "code", "library"] = "text"
+    """text: the paper as its text says, where a seed stops once it is exact. code: the data,
+    lengths and measures of the authors' code, which take hours. library: learned with the settings
+    that drogo recommends."""
     seeds: Annotated[
         int | None, tyro.conf.arg(help_behavior_hint="(default: 10; 2 with --quick)")
     ] = None

@@ -97,17 +97,17 @@ def test_the_note_on_the_intended_form(gdo, intended, words):
     facts = {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0]]}
     searched = Record({"v": np.zeros((1, 2, states))}, facts, status={}, path=Path())
     rest = (lambda job: searched, ablation.TABULAR, {"gdo": gdo, INTENDED: intended})
-    note = ablation_answer.gdo_note(Scope("fast", 2), *rest)
+    note = ablation_answer.gdo_note(Scope("library", 2), *rest)
     assert words in note
     assert "(step_size 1, penalty 2)" in note
-    assert not ablation_answer.gdo_note(Scope("fast", 2, quick=True), *rest)
+    assert not ablation_answer.gdo_note(Scope("library", 2, quick=True), *rest)
 
 
 def test_objectives_no_better_than_a_constant_are_named_and_published_numbers():
     """A constant has 0.9020 in grid-task and more elsewhere, so 0.91 is better only there. Then spot
     checks against the printed table, which has not all methods."""
     run = Record({"cosine_transition": np.full((1, 5, 2), 0.91)}, {}, status={}, path=Path())
-    finals = ablation_answer.Finals({}, {("drogo", world): run for world in WORLDS})
+    finals = ablation_answer.Finals("transition", {}, {("drogo", world): run for world in WORLDS})
     assert "drogo in four-rooms, grid-maze, grid-room." in ablation_answer.constant_note(finals)
     printed = published.shaping("steps_to_optimal", "grid-maze", "DR pixels")
     np.testing.assert_allclose(printed, (7470, 6020, 9100))

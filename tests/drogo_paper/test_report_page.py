@@ -17,7 +17,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
-    scope = Scope("fast", 2, quick=True)
+    scope = Scope("library", 2, quick=True)
     answers = {name: reproduce.find(name).answer(scope, lambda job: None)
             for name in ("ring", "environments", "theory")}  # fmt: skip
     wide = Table([f"column {k}" for k in range(30)], [["a rather wide cell"] * 30], "wide")

@@ -15,8 +15,8 @@ from drogo_paper.engines.store import Store
 from drogo_paper.scope import Scope
 from raising import raises
 
-TINY = Scope("fast", 2, quick=True)
-NAME = "fast-2seeds-quick"
+TINY = Scope("library", 2, quick=True)
+NAME = "library-2seeds-quick"
 
 
 @pytest.fixture
@@ -176,8 +176,13 @@ def test_a_damaged_run_is_named(command, error, filled, tmp_path):
     assert (directory / "report.html").read_bytes() == page
 
 
-SCOPE = '{"preset": "fast", "seeds": 2, "quick": true}'
-SCOPES = ["{", '{"preset": "fast", "seeds": 2}', SCOPE.replace("2", '"2"'), SCOPE.replace("t", "")]
+SCOPE = '{"protocol": "library", "seeds": 2, "quick": true}'
+SCOPES = [
+    "{",
+    '{"protocol": "library", "seeds": 2}',
+    SCOPE.replace("2", '"2"'),
+    SCOPE.replace("t", ""),
+]
 DAMAGED = [("answers.json", "["), ("answers.json", "[1]"), *(("scope.json", s) for s in SCOPES)]
 
 

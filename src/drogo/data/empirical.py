@@ -72,7 +72,9 @@ def under(
         remedy = "Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
         remedy += "actions needs none if its method has action_values=True."
         if data.n_actions is None:
-            remedy = "Give behaviour=, as collect and the importers of Transitions take it; or leave "
+            remedy = (
+                "Give behaviour=, as collect and the importers of Transitions take it; or leave "
+            )
             remedy += "the actions out, for the map of who acted: "
             remedy += "dataclasses.replace(data, action=None)."
         command = "Use --set action_values=true."

@@ -46,8 +46,8 @@ class Shape:
     """Also learn the successor representation from the same transitions, for each of the inputs."""
     potential: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
     """A fit saved by `drogo learn` to use instead of learning one."""
-    preset: Literal["fast", "paper"] = "fast"
-    """Preset of the fits."""
+    method: Literal["drogo", "paper"] = "drogo"
+    """Method of the fits: with the library's settings, or with the paper's."""
     seeds: int = 10
     """Number of agents and of networks: each agent is shaped by the network with the same seed."""
     lam: float = 20.0
@@ -90,7 +90,7 @@ class Shape:
                 "in drogo.PotentialShaping.",
                 argument="env",
             )
-        source, digest = self.preset, None
+        source, digest = self.method, None
         if self.potential is not None:  # its name names a method
             source, content = self.potential.stem, read_file(self.potential)
             digest = {"name": source, "sha256": hashlib.sha256(content).hexdigest()}
@@ -137,9 +137,8 @@ class Shape:
         learned = {}
         for kind in self.inputs:
             console.print(f"potential from {kind}", style="dim")
-            method = "paper" if self.preset == "paper" else "drogo"
             options = Learn(
-                self.env, observation=kind, method=method, seeds=self.seeds, lam=self.lam,
+                self.env, observation=kind, method=self.method, seeds=self.seeds, lam=self.lam,
                 out=self.fits,
             )  # fmt: skip
             seen = replace(named, view=kind)
