@@ -4,24 +4,14 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import (
-    Column,
-    Continuing,
-    Drogo,
-    Goals,
-    Regression,
-    Transitions,
-    collect,
-    fit,
-    load,
-    solve,
-)
+import drogo
+from drogo import Column, Drogo, Goals, Regression, Transitions, collect, fit, load, solve
 from drogo.data.empirical import chance, previous
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.mdp import Costs
 from drogo.mdp.costs import judge
 from drogo.problems.worse_ends import suitable_lam
-from raising import raises
+from raising import raises, refused
 from small_data import table_of
 
 
@@ -129,15 +119,9 @@ def test_data_without_a_good_end_are_no_map_to_it(steps, ends, argument):
 
 
 def test_wrong_costs():
-    for fields, argument in (
-        ({"step": -1.0}, "step"),
-        ({"step": 0.0}, "step"),
-        ({"worth": -1.0}, "worth"),
-    ):
-        with raises(ArgumentError, argument):
-            Costs(**fields)
-    with raises(ArgumentTypeError, "costs"):
-        Column(costs=1.0)
+    for name, wrong in (("step", -1.0), ("step", 0.0), ("worth", -1.0)):
+        refused(ArgumentError, name, Costs, **{name: wrong})
+    refused(ArgumentTypeError, "costs", Column, costs=1.0)
 
 
 STEPS = table_of([0, 1, 1], [1, 0, 2], [0.0, 0.0, 1.0], [False, False, True], terminal_reward=None)
@@ -161,7 +145,7 @@ def test_a_map_of_sparse_rewards_is_that_of_steps(tmp_path):
     assert both.v[0, 0] - both.v[0, 1] == pytest.approx(-2)
     assert solve(STEPS, Goals(1.0)).v[0, -1] == pytest.approx(exact.v[0])
     with raises(DataError):
-        fit(STEPS, Continuing())
+        fit(STEPS, drogo.Continuing())
 
 
 def test_holes_of_a_lake_are_no_goals():

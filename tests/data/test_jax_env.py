@@ -1,9 +1,9 @@
 """`collect` on environments that are pure JAX functions, in the interfaces of gymnax and navix."""
 
+from collections import namedtuple
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace as Space
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +18,14 @@ from raising import raises, refused
 GOAL, LIMIT = 4, 9
 
 
+State = namedtuple("State", "at time")
+
+
 @jax.tree_util.register_dataclass
 @dataclass
 class Params:
     max_steps_in_episode: int = LIMIT
     slip: float = 0.25
-
-
-class State(NamedTuple):
-    at: jax.Array
-    time: jax.Array
 
 
 class Line:
@@ -68,14 +66,7 @@ class OldLine(Line):
         return (state.at == GOAL) | (state.time >= params.max_steps_in_episode)
 
 
-class Timestep(NamedTuple):
-    observation: jax.Array
-    reward: jax.Array
-    step_type: jax.Array
-    state: State
-    key: jax.Array
-    info: dict
-
+class Timestep(namedtuple("Timestep", "observation reward step_type state key info")):
     def is_termination(self):
         return self.step_type == 2
 

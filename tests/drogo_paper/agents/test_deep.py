@@ -6,24 +6,24 @@ import gymnasium
 import numpy as np
 import pytest
 
-import needs
-from drogo import Column, GridWorld, OnlineTable
+import small_world
+from drogo import Column, OnlineTable
 from drogo.errors import ArgumentError
 from drogo_paper.agents import Cycle, discover_deep
 from drogo_paper.agents.deep import as_numbers, make_agent, train_agent
 from drogo_paper.agents.rivals import RND, OwnValue
 from drogo_paper.agents.trained import Evaluations, Trained
 from ledge import FALL, LAST, NETWORK, Ledge
-from raising import raises, refused
+from raising import refused
+from small_world import WORLD
 
-WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S..G#\n#.x..#\n######")
 SEEN = WORLD.observations("coordinates")
 FEW = {"learning_starts": 20, "train_freq": 4, "buffer_size": 300, "batch_size": 8,
        "policy_kwargs": {"net_arch": [8]}, "seed": 0}  # fmt: skip
 
 
 def make():
-    return as_numbers(gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates"))
+    return as_numbers(small_world.make(step_limit=20))
 
 
 def table(**options):
@@ -32,9 +32,7 @@ def table(**options):
 
 
 @pytest.fixture(scope="module")
-def evaluating():
-    needs.module("torch").set_num_threads(1)
-    needs.module("stable_baselines3")
+def evaluating(sb3):
     from drogo_paper.agents import evaluator
 
     return evaluator
@@ -86,8 +84,8 @@ def test_evaluations_of_several_environments_and_continued_ones(evaluating):
     assert again.trained({}).steps.tolist() == [10, 20, 25, 30]
     assert again.trained({}).deaths.tolist() == [10, 20, 25, 30]
     assert again.trained({}).maps.shape == (4, len(SEEN))
-    with raises(ValueError):
-        evaluating.Evaluator(make(), Evaluations(10)).continue_from(first.arrays())
+    other = evaluating.Evaluator(make(), Evaluations(10))
+    refused(ValueError, None, other.continue_from, first.arrays())
 
 
 @pytest.mark.parametrize("has_map", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -119,9 +117,7 @@ SIZES = {"DQN": {"learning_starts": 50, "buffer_size": 300}, "PPO": {"n_steps": 
 
 @pytest.mark.parametrize("rival", ["RND", "own value"])
 @pytest.mark.parametrize("algorithm", SIZES)
-def test_agents_train_with_rivals(evaluating, rival, algorithm):
-    import stable_baselines3 as sb3
-
+def test_agents_train_with_rivals(sb3, rival, algorithm):
     from drogo.integrations.sb3 import LearnMap
 
     shaping = RND(make().observation_space, width=16) if rival == "RND" else OwnValue(weight=0.1)

@@ -18,7 +18,7 @@ SMALL = GridWorld.parse("step-limit: 30\n\n######\n#S..G#\n#.x..#\n######")
 draw = jax.jit(draw_random_numbers, static_argnums=2)
 
 
-def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsilon=0.05):
+def reference(world, potential, weight, step_size, seed, steps, every, discount=0.99, epsilon=0.05):
     """Tabular Q-learning as a plain loop: action values, greedy returns and visits."""
     f = np.float32
     q, start = np.zeros((world.n_states, 4), f), int(world.start.argmax())
@@ -29,10 +29,10 @@ def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsi
             action = int(choice * 4) if explore < f(epsilon) else int(q[state].argmax())
             following = int(world.next_state[state, action])
             terminal = world.terminal[following]
-            shaping = float(f(discount)) * phi[following] - phi[state]
+            shaping = float(f(discount)) * potential[following] - potential[state]
             shaped = f((1 - weight) * world.reward[state] + weight * shaping)
             target = shaped + f(discount) * (f(0) if terminal else q[following].max())
-            q[state, action] = (1 - f(alpha)) * q[state, action] + f(alpha) * target
+            q[state, action] = (1 - f(step_size)) * q[state, action] + f(step_size) * target
             visits += world.low_reward[following]
             taken += 1
             over = terminal or taken >= world.step_limit
@@ -50,34 +50,21 @@ def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsi
     return q, np.array(returns), visits
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("alpha", [0.3, 1.0])
-def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
-    world, phi = WINDY, np.linspace(-3, 0, WINDY.n_states)
-    seeds, done = np.array([0, 1, 5]), []
-    arrays = {"weight": np.full(3, weight), "step_size": np.full(3, alpha), "seed": seeds}
+def test_agrees_with_a_plain_loop_step_for_step():
+    """Whatever the other runs are, whose weights, step sizes, seeds and potentials differ."""
+    world, done, scale = WINDY, [], np.arange(1, 7)[:, None]
+    arrays = {"weight": np.repeat([0.0, 0.5, 1.0], 2), "step_size": np.tile([0.3, 1.0], 3),
+              "seed": np.array([0, 1, 5, 7, 8, 8]),
+              "potential": scale * np.linspace(-3, 0, world.n_states)}  # fmt: skip
     training = Training(world.step_limit, world.low_reward, steps=2600)
-    arrays |= {"potential": np.tile(phi, (3, 1)), "progress": done.append}
-    runs = q_learning(world.mdp, training, **arrays)
+    runs = q_learning(world.mdp, training, **arrays, progress=done.append, threads=2)
     assert done == [13, 26]
-    for run, seed in enumerate(seeds):
-        q, returns, visits = reference(world, phi, weight, alpha, seed, 2600, 100)
+    for run in range(6):
+        one = {name: part[run] for name, part in arrays.items()}
+        q, returns, visits = reference(world, **one, steps=2600, every=100)
         np.testing.assert_array_equal(runs.q[run], q)
         np.testing.assert_array_equal(runs.returns[run], returns)
         assert runs.low_reward_visits[run] == visits
-
-
-def test_a_run_does_not_depend_on_the_others():
-    world = GridWorld.load("four-rooms")
-    settings = {"weight": np.array([0, 0.25, 1.0]), "step_size": np.array([0.1, 0.3, 1.0])}
-    phi = np.random.default_rng(0).normal(size=(3, world.n_states))
-    settings |= {"potential": phi, "seed": np.array([3, 3, 7])}
-    run = (world.mdp, Training(200, world.low_reward, steps=2000))
-    together = q_learning(*run, **settings, threads=2)
-    for k in range(3):
-        alone = q_learning(*run, **{name: part[[k]] for name, part in settings.items()})
-        assert np.array_equal(alone.returns[0], together.returns[k])
-        assert np.array_equal(alone.q[0], together.q[k])
 
 
 def test_stochastic_worlds_and_many_starts():
@@ -151,8 +138,8 @@ def test_wrong_use(unchecked):
     wrong = {"steps": 150, "epsilon": 2.0, "discount": -1.0, "step_limit": 10**400}
     for name, value in wrong.items():
         refused(ArgumentError, name, Training, **{"step_limit": 40, name: value})
-    with raises(ArgumentError, "low_reward"):
-        q_learning(mdp, Training(40, low_reward=np.zeros(WINDY.n_states)), **arrays)
+    training = Training(40, low_reward=np.zeros(WINDY.n_states))
+    refused(ArgumentError, "low_reward", q_learning, mdp, training, **arrays)
     refused(ArgumentError, "discount", optimal_values, mdp, 1.5)
     for name, value in {"map": "magic", "map_every": 7, "lam": 0.0, "sweeps": -1}.items():
         refused(ArgumentError, name, run_one_stage, SMALL, steps=100, **{name: value})
