@@ -241,14 +241,11 @@ def test_headers_are_validated(name, tmp_path):
         refused(kind, None, Transitions.load, path)
 
 
-DTYPES = st.sampled_from([np.float32, np.float64, np.uint8, np.int64, np.bool_])
-SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, max_side=3)
-
-
 @st.composite
 def batches(draw):
     """Two batches of observations of one type, of which many are equal."""
-    dtype, shape = draw(DTYPES), draw(SHAPES)
+    dtype = draw(st.sampled_from([np.float32, np.float64, np.uint8, np.int64, np.bool_]))
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, max_side=3))
     values = st.sampled_from([0, 1] if dtype is np.bool_ else [0, 1, 2])
     lengths = draw(st.tuples(st.integers(0, 8), st.integers(0, 8)))
     return [draw(hnp.arrays(dtype, (n, *shape), elements=values)) for n in lengths]

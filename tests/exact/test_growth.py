@@ -17,16 +17,10 @@ from random_mdps import random_mdp
 CLOSE = 1e-10
 
 
-def endless(seed, states=9, actions=2, spread=3.0):
-    """Makes a random continuing task: a ring, and random jumps."""
-    rng, P = np.random.default_rng(seed), np.zeros((actions, states, states))
-    for action in range(actions):
-        for s in range(states):
-            P[action, s, rng.integers(0, states, 3)] += rng.random(3)
-            P[action, s, (s + 1 + action) % states] += 0.1
-            P[action, s] /= P[action, s].sum()
-    policy = rng.dirichlet(np.ones(actions), size=states)
-    return MDP.from_arrays(P, spread * rng.standard_normal(states), default_policy=policy)
+def endless(seed, spread=3.0):
+    """A random continuing task of nine states."""
+    rewards = spread * np.random.default_rng(seed).standard_normal(9)
+    return replace(random_mdp(seed, 9, terminals=0), reward=rewards)
 
 
 def by_hundred_digits(mdp, lam, reference):

@@ -87,11 +87,10 @@ def test_tiny_costs_lose_no_digits(lam):
         assert largest_difference(solution.log_e, wanted) < CLOSE
 
 
-COUPLED = ["#G..........x.........G#", "#G....x...G#", "#G...x...x..Gx...G#"]
-
-
 @pytest.mark.parametrize("lam", [0.3, 0.5, 1.3, 2.879, 8.0, 20.0])
-@pytest.mark.parametrize("text", COUPLED)
+@pytest.mark.parametrize(
+    "text", ["#G..........x.........G#", "#G....x...G#", "#G...x...x..Gx...G#"]
+)
 def test_weakly_coupled_terminal_states_are_accurate_or_reported(text, lam):
     """Eigenvalues are nearly equal: a small residual proves nothing, and the status must say so."""
     wall = "#" * len(text)

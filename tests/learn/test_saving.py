@@ -147,6 +147,7 @@ def test_interrupted_and_resumed(tmp_path, kind):
     given = {"data": data_of(WORLD, "coordinates"), "problem": Column(), "truth": truth, "seeds": 2,
              "method": kind(updates=80, batch_size=500), "network": SMALL, "optimiser": SLOW}  # fmt: skip
     whole = fit(**given)
+    assert np.abs(whole.v[0] - whole.v[1]).max() > 1e-3  # the seeds differ
 
     def stop(report):
         if report.update >= 40:

@@ -51,12 +51,6 @@ def learned(name):
 NAMES = ["quasimetric", "actions", "drogo"]
 
 
-def test_inaccurate_columns_of_an_mdp_are_no_solution(monkeypatch):
-    worse = replace(exact.solve_columns(WORLD.mdp, 20.0), error=np.full(N, 1e-3))
-    monkeypatch.setattr(exact, "solve_columns", lambda mdp, lam: worse)
-    refused(NotConverged, None, solve, WORLD.mdp, Goals())
-
-
 @pytest.mark.parametrize("policy", [None, mostly_right])
 @pytest.mark.parametrize("lam", [1.3, 20.0])
 def test_the_exact_map_is_that_of_the_world(lam, policy):
@@ -230,20 +224,18 @@ def test_continuous_states(problem, network, action_values, tmp_path):
     refused(ArgumentError, None, goals.transfer, [0.0])
 
 
-MIXED = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False],
-                 table=np.eye(3, dtype=np.float32))  # fmt: skip
-PER_ACTION = {"network": TINY, "method": Regression(action_values=True)}
-
-
 def test_what_cannot_be_learned():
     repeating, reached = data(), Goals(reached=near_enough)
     refused(ArgumentError, "network", fit, repeating, Goals(), network=MLP())
-    refused(ArgumentError, "network", fit, repeating, Goals(), **PER_ACTION)
+    per_action = {"network": TINY, "method": Regression(action_values=True)}
+    refused(ArgumentError, "network", fit, repeating, Goals(), **per_action)
     refused(ArgumentError, "radius", fit, repeating, Goals(radius=0.1))
     refused(ArgumentError, "reached", fit, repeating, reached)
     refused(ArgumentError, "truth", fit, repeating, Goals(), truth={"table": np.zeros((3, 3))})
     refused(ArgumentError, "data", fit, data("state"), Goals())
-    refused(DataError, None, fit, MIXED, Goals(), network=TINY)
+    mixed = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False],
+                     table=np.eye(3, dtype=np.float32))  # fmt: skip
+    refused(DataError, None, fit, mixed, Goals(), network=TINY)
     refused(ArgumentError, "reached", fit, line(), Goals())
     refused(ArgumentError, "reached", fit, line(), Goals(radius=0.1, reached=near_enough))
     refused(ArgumentError, "method", fit, line(), Goals(radius=0.1), method=Regression())
@@ -253,7 +245,7 @@ def test_what_cannot_be_learned():
     refused(ArgumentError, "reached", fit, line(), numbers)
 
 
-def test_wrong_uses():
+def test_wrong_uses_and_inaccurate_columns_of_an_mdp(monkeypatch):
     goals, learned_map = table(), learned("quasimetric")
     obs = goals.observations
     status = {"status": ("diverged", "max_updates"), "diverged_at": (7, None)}
@@ -274,3 +266,6 @@ def test_wrong_uses():
     refused(ArgumentError, "source", solve, line(), Goals(radius=0.1))
     refused(ArgumentError, "network", fit, data(), Column(), network=TINY)
     assert solve(data("state"), Goals()).status == ("converged",)
+    worse = replace(exact.solve_columns(WORLD.mdp, 20.0), error=np.full(N, 1e-3))
+    monkeypatch.setattr(exact, "solve_columns", lambda mdp, lam: worse)
+    refused(NotConverged, None, solve, WORLD.mdp, Goals())
