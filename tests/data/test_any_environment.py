@@ -16,6 +16,7 @@ from small_lines import Line, line_of
 
 Walk = line_of(is_over=lambda env: env.at in (0, 5))
 """The right end is the goal, and the left one is a pit."""
+TWO = spaces.Discrete(2)
 
 
 class WithDict(Walk):
@@ -147,9 +148,6 @@ def test_parts_are_joined_in_the_order_of_their_names():
     assert data.observations.shape[1:] == (1, 2)  # a single name in a sequence is that name
     data = collect(SyncVectorEnv([WithDict] * 2), 200, seed=0, key=("position", "velocity"))
     np.testing.assert_array_equal(np.unique(data.observations[:, 0]), np.arange(6))
-
-
-TWO = spaces.Discrete(2)
 
 
 @pytest.mark.parametrize("space", [

@@ -11,6 +11,7 @@ from raising import refused
 from small_lines import line_of
 
 LENGTH = 5
+SIZES = pytest.mark.parametrize(("steps", "n_envs"), [(25, 3), (40, 1), (67, 1), (67, 3)])
 HALF = {"optimize_memory_usage": True, "handle_timeout_termination": False}
 
 
@@ -84,9 +85,6 @@ def assert_same(data, true, part=np.asarray):
     np.testing.assert_allclose(data.reward, reward, rtol=1e-6)
     assert (data.terminated.tolist(), data.truncated.tolist()) == (list(over), list(cut))
     np.testing.assert_allclose(data.action, action, atol=1e-6)
-
-
-SIZES = pytest.mark.parametrize(("steps", "n_envs"), [(25, 3), (40, 1), (67, 1), (67, 3)])
 
 
 @SIZES

@@ -15,6 +15,23 @@ from drogo.files import write_arrays
 from raising import refused
 from small_data import ROOM, data_of
 
+ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}
+COLUMNS = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour", "weight")
+MASKED = np.ma.array([-1.0] * 6, mask=[0, 1, 0, 0, 0, 0])
+BROKEN = {
+    "observations": [[[np.nan]] * 6],
+    "next_observations": [[[1.0, 2.0]] * 6],
+    "reward": [[-1.0, np.nan] * 3, ["-1", "-2"] * 3, [-1 + 2j, -1] * 3, MASKED],
+    "terminated": [[True], [0.0, np.nan] * 3],
+    "truncated": [[0, 2] * 3],
+    "terminal_reward": [np.inf],
+}
+HEADERS = {
+    "file": ("/etc/passwd", "../table.bin"),
+    "dtype": ("O", "f8,O"),
+    "shape": ([-3, 1], [2**60, 2**60], [], None),
+}
+
 
 def chain(**more):
     """Steps among states 0 and 1, and two into the terminal state 2."""
@@ -51,10 +68,6 @@ def test_merge_is_exact_and_reversible(rows):
     assert np.array_equal(table[index], array)
     assert len(table) == len({tuple(row) for row in rows})
     assert len(merge_equal(np.array([[0.0], [-0.0]]))[0]) == 2  # different bits
-
-
-ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}
-COLUMNS = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour", "weight")
 
 
 def assert_same(data, other, which=slice(None)):
@@ -159,17 +172,6 @@ def test_save_and_load_also_with_observations_in_a_file(tmp_path):
     refused(DataError, "parts", Transitions.concatenate, [data, chain()])
 
 
-MASKED = np.ma.array([-1.0] * 6, mask=[0, 1, 0, 0, 0, 0])
-BROKEN = {
-    "observations": [[[np.nan]] * 6],
-    "next_observations": [[[1.0, 2.0]] * 6],
-    "reward": [[-1.0, np.nan] * 3, ["-1", "-2"] * 3, [-1 + 2j, -1] * 3, MASKED],
-    "terminated": [[True], [0.0, np.nan] * 3],
-    "truncated": [[0, 2] * 3],
-    "terminal_reward": [np.inf],
-}
-
-
 @pytest.mark.parametrize("argument", BROKEN)
 def test_broken_columns(argument):
     for value in BROKEN[argument]:
@@ -219,13 +221,6 @@ def test_a_later_write_cannot_circumvent_the_checks(tmp_path):
     table.tofile(tmp_path / "table.bin")
     writeable = np.memmap(tmp_path / "table.bin", float, "r+", shape=(3, 1))
     refused(DataError, "observations", Transitions.from_table, writeable, *columns)
-
-
-HEADERS = {
-    "file": ("/etc/passwd", "../table.bin"),
-    "dtype": ("O", "f8,O"),
-    "shape": ([-3, 1], [2**60, 2**60], [], None),
-}
 
 
 @pytest.mark.parametrize("name", HEADERS)

@@ -18,6 +18,12 @@ from drogo_paper.statistics import Interval, bootstrap_band, bootstrap_mean
 from small_data import assert_nothing_is_cut_off
 
 NO_SEEDS = Interval(*(np.inf,) * 3)
+RETURNS, FIRST = "RACE and CEO end at -75.6 and -90.0 in grid-room", "0.500 [0.500, 0.500]"
+HINDERED = "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4"
+RACE_PLAIN = ["0.953", "0.953", "0.95", "1.000 (outside)"]
+RACE = ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
+DR, SEED = ["2,964", "2,000.0"], "the published seed is a lucky one"
+OPTIONS = ("options", "options-plain", "options-returns")
 
 
 def record(job):
@@ -37,13 +43,6 @@ def record(job):
     arrays = {"visited": np.full(visits, 0.953), "reward": np.full(shape, -1.0 if race else -2.0),
               "returns": np.full(shape, -75.6 if race else -90.0)}  # fmt: skip
     return Outcome(arrays, {"inaccurate": 1})
-
-
-RETURNS, FIRST = "RACE and CEO end at -75.6 and -90.0 in grid-room", "0.500 [0.500, 0.500]"
-HINDERED = "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4"
-RACE_PLAIN = ["0.953", "0.953", "0.95", "1.000 (outside)"]
-RACE = ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
-DR, SEED = ["2,964", "2,000.0"], "the published seed is a lucky one"
 
 
 @pytest.mark.parametrize(
@@ -74,10 +73,7 @@ def test_answers(name, key, cells, words, count, monkeypatch):
         assert rows[key][5] == "-63 %, the published mean is outside"
 
 
-NAMES = ["options", "options-plain", "options-returns", "hindrance", "counts"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*OPTIONS, "hindrance", "counts"])
 def test_a_quick_look_has_no_verdict(name):
     quick = reproduce.find(name).answer(Scope(quick=True, seeds=2), record)
     assert "for a verdict" in quick.verdict

@@ -20,6 +20,7 @@ from small_world import WORLD
 SEEN = WORLD.observations("coordinates")
 FEW = {"learning_starts": 20, "train_freq": 4, "buffer_size": 300, "batch_size": 8,
        "policy_kwargs": {"net_arch": [8]}, "seed": 0}  # fmt: skip
+SIZES = {"DQN": {"learning_starts": 50, "buffer_size": 300}, "PPO": {"n_steps": 64}}
 
 
 def make():
@@ -110,9 +111,6 @@ def test_a_map_explores_for_a_dqn_if_that_is_asked_for(evaluating):
     for explore in (False, True):
         assert isinstance(make_agent("dqn", make, explore=explore, **FEW), ExploringDQN) == explore
     refused(ArgumentError, "explore", train_agent, "ppo", make, table(), steps=5, explore=True)
-
-
-SIZES = {"DQN": {"learning_starts": 50, "buffer_size": 300}, "PPO": {"n_steps": 64}}
 
 
 @pytest.mark.parametrize("rival", ["RND", "own value"])

@@ -16,6 +16,11 @@ from raising import raises, refused
 WINDY = GridWorld.parse("#######\n#S.x.G#\n#.#...#\n#..x..#\n#######")
 SMALL = GridWorld.parse("step-limit: 30\n\n######\n#S..G#\n#.x..#\n######")
 draw = jax.jit(draw_random_numbers, static_argnums=2)
+NEVER = np.inf
+FIRST = ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1)
+MOST = ([[300, NEVER], [NEVER, NEVER], [900, 800]], [-1, -1, -1], 2)
+HIGHEST = ([[300, NEVER], [NEVER, NEVER], [NEVER, 800]], [-9, -1, -2], 2)
+RUNS = {"weight": np.full(3, 0.5), "step_size": np.ones(3), "seed": np.arange(3)}
 
 
 def reference(world, potential, weight, step_size, seed, steps, every, discount=0.99, epsilon=0.05):
@@ -109,12 +114,6 @@ def test_compare_gives_every_setting():
     np.testing.assert_array_equal(plain, half)
 
 
-NEVER = np.inf
-FIRST = ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1)
-MOST = ([[300, NEVER], [NEVER, NEVER], [900, 800]], [-1, -1, -1], 2)
-HIGHEST = ([[300, NEVER], [NEVER, NEVER], [NEVER, 800]], [-9, -1, -2], 2)
-
-
 @pytest.mark.parametrize(("steps", "before", "chosen"), [FIRST, MOST, HIGHEST])
 def test_the_setting_that_is_reported(steps, before, chosen):
     """The first to be optimal with all seeds, or with most of them, or with the highest return."""
@@ -143,9 +142,6 @@ def test_wrong_use(unchecked):
     refused(ArgumentError, "discount", optimal_values, mdp, 1.5)
     for name, value in {"map": "magic", "map_every": 7, "lam": 0.0, "sweeps": -1}.items():
         refused(ArgumentError, name, run_one_stage, SMALL, steps=100, **{name: value})
-
-
-RUNS = {"weight": np.full(3, 0.5), "step_size": np.ones(3), "seed": np.arange(3)}
 
 
 def run_one_stage(world, steps, keep_maps=False, **settings):
