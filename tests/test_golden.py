@@ -25,6 +25,11 @@ EXACT, TRAINED = 1e-9, 2e-4
 errors grow: another compiler moves numbers by up to 3e-5."""
 LAM = 20.0
 SMALL, SPECTRAL = MLP(width=32, depth=2), MLP(width=32, depth=2, leak=0.1)
+PAPER = Optimiser("rmsprop", 1e-3, "constant")
+"""Larger steps than those of the paper, which hardly move in so few updates."""
+BATCHES, MANY, PAIRS = ({"updates": 200, "batch_size": size} for size in (100, 200, 256))
+STABLE = {"target_rate": 0.3, "terminal_fraction": 0.1, "emphasis": 0.0}
+TINY = Quasimetric(width=32, depth=1, components=8, length=4)
 FOUR_ROOMS = GridWorld.load("four-rooms")
 CASES = {}
 
@@ -113,12 +118,6 @@ def collected(kind):
     }
 
 
-PAPER = Optimiser("rmsprop", 1e-3, "constant")
-"""Larger steps than those of the paper, which hardly move in so few updates."""
-BATCHES, MANY, PAIRS = ({"updates": 200, "batch_size": size} for size in (100, 200, 256))
-STABLE = {"target_rate": 0.3, "terminal_fraction": 0.1, "emphasis": 0.0}
-
-
 @case("fit/drogo/paper/state", TRAINED, "state", drogo.Paper(**MANY), optimiser=PAPER)
 @case("fit/drogo/fast/state", TRAINED, "state", Drogo(updates=200))
 @case("fit/q/fast/state", TRAINED, "state", Drogo(updates=200, action_values=True))
@@ -141,9 +140,6 @@ def one_map(kind, method, network=None, optimiser=None):
         "log_scale": solution.log_scale,
         "status": solution.status,
     }
-
-
-TINY = Quasimetric(width=32, depth=1, components=8, length=4)
 
 
 @case("goals/table/coordinates", EXACT, "coordinates", drogo.Goals(), None, None)

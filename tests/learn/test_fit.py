@@ -19,8 +19,9 @@ from small_data import CHAIN, FAST, ROOM, SLOW, SMALL, WORLD, balanced, data_of,
 
 LONG = Drogo(updates=4000, stop_early=False)
 PAPER = Paper(updates=100, batch_size=500)
-SETTINGS = {"network": SMALL, "optimiser": SLOW, "seeds": 2}
 TRUTH = exact.log_column(WORLD.mdp, 20.0)
+PENALTIES = drogo.NaturalGDO(updates=20, penalty=[0.1, 2.0])
+GAINS = (small_data.ring()[0], drogo.Continuing([2.0, 4.0]))
 
 
 def test_drogo_finds_the_column_of_worlds_and_of_data():
@@ -84,10 +85,6 @@ def test_recommendations_for_data_of_another_policy_and_for_many_states():
     expected = Regression(updates=5000, batch_size=2000, action_values=False)
     assert drogo.recommend(many, Column()) == expected
     assert Column().network(many, Regression()) == MLP(frequencies=64)
-
-
-PENALTIES = drogo.NaturalGDO(updates=20, penalty=[0.1, 2.0])
-GAINS = (small_data.ring()[0], drogo.Continuing([2.0, 4.0]))
 
 
 @pytest.mark.parametrize(
@@ -179,8 +176,8 @@ def test_a_checkpointed_and_logged_sweep_over_goals(tmp_path):
 def test_continuing_equals_going_on(tmp_path):
     """With a constant step size, 60 + 40 updates are 100, also after a round trip to disk."""
     data, half_way = data_of(WORLD, "coordinates"), replace(PAPER, updates=60)
-    usual = {"seeds": 2, "truth": {"column": TRUTH}}
-    half, whole = (fit(data, Column(), k, **SETTINGS | usual) for k in (half_way, PAPER))
+    usual, own = {"seeds": 2, "truth": {"column": TRUTH}}, {"network": SMALL, "optimiser": SLOW}
+    half, whole = (fit(data, Column(), k, **usual, **own) for k in (half_way, PAPER))
     half.save(tmp_path / "half.npz")
     again = drogo.load(tmp_path / "half.npz")
     assert np.array_equal(fit(data, Column(), PAPER, continue_from=again, **usual).v, whole.v)

@@ -19,6 +19,7 @@ TINY, DENSE = Quasimetric(32, 1, components=8, length=4), PairMLP(32, 1)
 QUICK = Optimiser(step_size=0.01)
 TASKS = [[0.0, -3.0], [-5.0, 1.0], [-np.inf, 0.0]]
 LIVE = ~WORLD.terminal
+NAMES = ["quasimetric", "actions", "drogo"]
 
 
 def data(kind="coordinates", n=1500, policy=None):
@@ -46,9 +47,6 @@ def learned(name):
     }[name]
     truth = {"table": table().v[0]}
     return fit(data(), Goals(), method, network=network, optimiser=QUICK, seeds=2, truth=truth)
-
-
-NAMES = ["quasimetric", "actions", "drogo"]
 
 
 @pytest.mark.parametrize("policy", [None, mostly_right])
@@ -185,9 +183,6 @@ def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
         )
         assert np.abs(first - second).max() < 0.1
     assert goals.error[0] < 0.3
-
-
-# States that do not repeat
 
 
 def near_enough(observations, goals):

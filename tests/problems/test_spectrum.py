@@ -16,6 +16,8 @@ DATA, CORRIDOR = corridor()
 TABULAR = {"seeds": 2, "optimiser": Optimiser(step_size=0.03)}
 DEFAULT = Spectrum(3, matrix="default", lam=6.0)
 STATES = np.arange(7)
+ONES, ANGLES = np.ones(12), 2 * np.pi * np.arange(12) / 12 + 0.4
+WAVE, OTHER = np.cos(ANGLES), np.sin(ANGLES)
 
 
 def truth_of(mdp, problem):
@@ -97,9 +99,6 @@ def test_gdo_and_ggdo_learn_subspaces_of_which_rotations_give_the_vectors(tmp_pa
     assert np.array_equal(again.potential(1)(STATES), values)
 
 
-# What converged means
-
-
 def ring_of(n):
     state = np.repeat(np.arange(n), 2)
     return table_of(state, (state + np.tile([1, -1], n)) % n, -1.0, copies=2)
@@ -109,10 +108,6 @@ def evaluated(data, columns, kind=ALLO):
     network = Fixed(jnp.asarray(np.stack(columns, axis=1), jnp.float32))
     method, frozen = kind(updates=1), Optimiser(step_size=1e-9)
     return fit(data, Spectrum(len(columns)), method, network=network, optimiser=frozen)
-
-
-ONES, ANGLES = np.ones(12), 2 * np.pi * np.arange(12) / 12 + 0.4
-WAVE, OTHER = np.cos(ANGLES), np.sin(ANGLES)
 
 
 @pytest.mark.parametrize(

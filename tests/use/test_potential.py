@@ -15,6 +15,8 @@ from raising import raises, refused
 from random_mdps import corridor
 from small_data import data_of
 
+WORLD = GridWorld.parse("######\n#S..G#\n######")
+
 
 @pytest.mark.parametrize("name", ["grid-task", "four-rooms", "grid-maze", "grid-room"])
 def test_scale_is_the_mean_over_ordered_pairs_of_cells(name):
@@ -113,9 +115,6 @@ def test_other_observations_go_to_another_potential():
     assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
     for wrong in ((twice, np.array([1.0, 2.0, 3.0])), (np.array(3), np.zeros(1))):
         refused(ArgumentError, None, Potential.from_states, *wrong)
-
-
-WORLD = GridWorld.parse("######\n#S..G#\n######")
 
 
 @pytest.fixture(scope="module")
