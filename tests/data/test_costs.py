@@ -129,10 +129,8 @@ def test_a_map_of_sparse_rewards_is_that_of_steps(tmp_path):
     assert exact.v[0] == pytest.approx([v1 - 1, v1, 0.0])
     assert exact.problem.costs == Costs(1.0, best=1.0, worth=1000.0)
     assert any("costs 1" in note for note in exact.notes)
-    again = solve(STEPS, exact.problem)
-    assert again.v == pytest.approx(exact.v)
-    result = fit(STEPS, Column(1.0), Regression(updates=300))
-    result.save(tmp_path / "map.npz")
+    assert solve(STEPS, exact.problem).v == pytest.approx(exact.v)
+    fit(STEPS, Column(1.0), Regression(updates=300)).save(tmp_path / "map.npz")
     assert load(tmp_path / "map.npz").problem.costs == exact.problem.costs
     STEPS.save(tmp_path / "data.npz")
     assert solve(Transitions.load(tmp_path / "data.npz"), Column(1.0)).v == pytest.approx(exact.v)

@@ -143,9 +143,8 @@ def test_the_spectral_radius_of_parts_is_that_of_the_largest():
     P[[0, 0, 1, 2, 2, 3], [0, 1, 2, 1, 3, 4]] = 1 / 2, 1 / 2, 1, 1 / 9, 8 / 9, 1
     mdp = MDP.from_arrays(P, [0.0, 0.0, 0.0, 5.0, 0.0], [4])
     assert exact.spectral_radius(mdp, 1.0) == pytest.approx(0.5, abs=1e-14)
-    column = exact.log_column(mdp, 1.0)
     # From 2: x = 1/9 x + 8/9 e^5, so x = e^5; and the states before it lead there for certain.
-    assert column == pytest.approx([5.0, 5.0, 5.0, 5.0, 0.0], abs=1e-13)
+    assert exact.log_column(mdp, 1.0) == pytest.approx([5.0, 5.0, 5.0, 5.0, 0.0], abs=1e-13)
     one_way = MDP.from_arrays([[0.0, 1.0], [0.0, 0.0]], [7.0, 0.0], [1])
     assert exact.spectral_radius(one_way, 1.0) == 0
 

@@ -145,8 +145,7 @@ def test_parts_that_do_not_belong_together(name, changes, tmp_path):
         else:
             settings[entry] = value
     write_arrays(path, "solution", arrays, settings, overwrite=True)
-    error = refused(DamagedFile, None, load, path)
-    assert str(path) in str(error)
+    assert str(path) in str(refused(DamagedFile, None, load, path))
 
 
 @pytest.mark.parametrize("kind", [Drogo, Paper])

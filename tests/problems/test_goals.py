@@ -134,8 +134,7 @@ def test_unseen_observations(name):
     assert np.isneginf(goals(terminal, near)).all()  # an episode is over there
     assert goals.transfer([0.0, -3.0])(near).shape == (1,)
     assert np.isfinite(goals.potential(goal=near[0])(near + 0.1)).all()
-    policies = (goals.policy(goal=near[0]), goals.transfer([0.0, -3.0]).policy())
-    for policy in policies:
+    for policy in (goals.policy(goal=near[0]), goals.transfer([0.0, -3.0]).policy()):
         if name == "actions":
             assert policy.probabilities(near).shape == (1, 4)
         else:
@@ -236,8 +235,7 @@ def test_what_cannot_be_learned():
     refused(ArgumentError, "method", fit, line(), Goals(radius=0.1), method=Regression())
     for wrong in (lambda a, b: np.zeros(len(a), bool), lambda a, b: np.ones(len(a), bool)):
         refused(DataError, None, fit, line(), Goals(reached=wrong))
-    numbers = Goals(reached=lambda a, b: a[:, 0] - b[:, 0])
-    refused(ArgumentError, "reached", fit, line(), numbers)
+    refused(ArgumentError, "reached", fit, line(), Goals(reached=lambda a, b: a[:, 0] - b[:, 0]))
 
 
 def test_wrong_uses_and_inaccurate_columns_of_an_mdp(monkeypatch):

@@ -74,8 +74,7 @@ def test_a_callable_is_normalised_by_transitions():
     # The differences are 4 and 8, and 6 on average.
     np.testing.assert_allclose(phi([[0.0], [1.0], [3.0]]), [0, -4 / 6, -2])
     world = GridWorld.load("four-rooms")
-    env = gymnasium.make("drogo/FourRooms-v0", observation="coordinates")
-    data = collect(env, 20_000, seed=0)
+    data = collect(gymnasium.make("drogo/FourRooms-v0", observation="coordinates"), 20_000, seed=0)
     np.testing.assert_array_equal(data.neighbours, world.mdp.neighbours)
 
 

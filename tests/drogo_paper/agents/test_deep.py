@@ -130,8 +130,7 @@ def test_agents_train_with_rivals(sb3, rival, algorithm):
 def test_a_bonus_falls_where_it_was_paid():
     rnd = RND(gymnasium.spaces.Box(-1, 1, (2,), np.float32), step_size=1e-2, width=32)
     often, never = np.full((8, 2), 0.3, np.float32), np.full((8, 2), -0.8, np.float32)
-    noise = np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32)
-    for change in noise:
+    for change in np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32):
         rnd.observe(often, np.zeros(8), np.zeros(8), often + change, np.zeros(8))
         rnd.train()
     over = np.zeros(8, bool)

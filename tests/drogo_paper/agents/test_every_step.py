@@ -59,5 +59,4 @@ def test_it_agrees_with_evaluations_after_every_step():
     assert (away[:4].max(), away.max() <= 2) == (0, True)
     arrived = runs.arrived[:, -1]
     assert (runs.steps_to_optimal[arrived] == runs.until_final[arrived]).all()
-    no_start = GridWorld.load("four-rooms-multigoal")
-    refused(ArgumentError, "mdp", Walk.of, no_start.mdp, 10)
+    refused(ArgumentError, "mdp", Walk.of, GridWorld.load("four-rooms-multigoal").mdp, 10)

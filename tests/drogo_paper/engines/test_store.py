@@ -112,5 +112,4 @@ def test_perform_returns_an_outcome_that_can_be_saved_and_the_provenance(tmp_pat
     assert (outcome.arrays["y"], how["resumed"], "jax" in how["versions"]) == (9, False, True)
     kinds = dict.fromkeys(("none", "dict"), (ArgumentTypeError, "function"))
     for how, kind in {**kinds, "lambda": (ArgumentError, "facts")}.items():
-        job = Job("run_jobs:odd", {"how": how}, "")
-        refused(*kind, perform, job, tmp_path, lambda share: None)
+        refused(*kind, perform, Job("run_jobs:odd", {"how": how}, ""), tmp_path, lambda share: None)
