@@ -38,6 +38,8 @@ import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
+import needs
+
 CHECKED = ["drogo", "drogo_paper.agents", "drogo_paper.cli", "drogo_paper.plot"]
 install_import_hook(CHECKED, "beartype.beartype")
 
@@ -63,6 +65,13 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def sb3():
+    """Imported by the first test that needs it, not by every process that collects the tests."""
+    needs.module("torch").set_num_threads(1)
+    return needs.module("stable_baselines3")
 
 
 Answer = namedtuple("Answer", "out err status")

@@ -37,18 +37,7 @@ from gymnasium.spaces import Discrete
 from stable_baselines3 import DQN
 
 import drogo
-from drogo import (
-    Column,
-    Drogo,
-    GridWorld,
-    OnlineTable,
-    Transitions,
-    collect,
-    exact,
-    fit,
-    load,
-    plot,
-)
+from drogo import Column, Drogo, GridWorld, OnlineTable, Transitions, collect, exact, fit, load
 from drogo.errors import ArgumentError, DrogoError
 from drogo.integrations import sb3
 from drogo.learn import MLP
@@ -220,7 +209,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     problem = {"lam": 20.0, "default_policy": [0.25] * 4}
     vectors = gymnasium.vector.SyncVectorEnv([partial(world_env, world, "coordinates")])
     option = {"policy": lambda seen: 0, "begins": lambda seen: True, "ends": lambda seen: True}
-    observations, figure = data.observations, plot.heatmap(world, states)
+    observations, figure = data.observations, drogo.plot.heatmap(world, states)
     columns = {"observation": observations[:2], "next_observation": observations[1:3], **steps}
     at, shaped = {"observations": observations[:2]}, {"potential": phi, "weight": 0.5}
     certified = {"reward": None, "terminal_reward": None, "start": None, "key": None}
@@ -259,9 +248,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
             drogo.learn.Objective(Column(), Drogo(cap=2.0)), "network": identity, "optimiser":
             optax.sgd(0.1)}, "learn.Objective": {"problem": Column(), "method": Drogo(cap=2.0)},
         "learn.TensorBoard": {"directory": "nowhere"}, "learn.WandB": {}, "Column": problem,
-        "Continuing": problem, "Goals": {**problem, "radius": 0.5, "most_goals": 9}, "Spectrum":
-            {**problem, "vectors": 2, "matrix": "default"}, "solve": {"source": mdp, "problem":
-            Column()}, "load": file, "Potential": {"function": len, "shape": (2,), "discount": 0.9},
+        "Continuing": problem, "Soft": problem, "Goals": {**problem, "radius": 0.5, "most_goals": 9},
+        "Spectrum": {**problem, "vectors": 2, "matrix": "default"}, "worlds.numbered_actions": {"env":
+            env}, "solve": {"source": mdp, "problem": Column()}, "load": file, "Potential": {"function": len, "shape": (2,), "discount": 0.9},
         "Potential.from_states": {"observations": np.arange(3), "values": np.zeros(3)},
         "PotentialShaping": {"env": env, **shaped}, "VectorPotentialShaping": {"env": vectors, **shaped},
         "GoalShaping": {"env": goal_env, "value": goals.value(0)}, "use.Option": option, "use.OptionWrapper": {"env": env, "options":
@@ -410,7 +399,9 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        counts, mistakes = run(options.seconds, options.tries, options.seed, Path(directory))
+        (inside := Path(directory, "inside")).mkdir()
+        with contextlib.chdir(inside):  # names of files may be replaced by "2" or "../x"
+            counts, mistakes = run(options.seconds, options.tries, options.seed, Path(directory))
     rows = {**dict(sorted(counts.items())), "all": sum(counts.values(), collections.Counter())}
     for kind, count in rows.items():
         numbers = [f"{count[name]} {name}" for name in ("tried", "clear error", "right", "other")]

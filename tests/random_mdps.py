@@ -13,14 +13,15 @@ def corridor(cells):
 
 
 def random_mdp(seed, states, terminals=1, actions=2, branching=3, costs=(0.1, 20.0)):
-    """Makes a chain, so that every state can reach a terminal state, and adds random jumps."""
+    """Makes a chain, so that every state can reach a terminal state, or else the first one, and adds
+    random jumps."""
     rng, live = np.random.default_rng(seed), states - terminals
     P = np.zeros((actions, states, states))
     for a in range(actions):
         for s in range(live):
             following = rng.integers(0, states, size=branching)
             P[a, s, following] += rng.random(branching)
-            P[a, s, s + 1] += 0.1
+            P[a, s, (s + 1) % states] += 0.1
             P[a, s] /= P[a, s].sum()
     if terminals > 1:  # Each is entered from some state of the chain.
         for k in range(terminals):

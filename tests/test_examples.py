@@ -37,14 +37,10 @@ def test_examples(path, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-Circle = line_of(goal=1000)
-"""An environment that never ends."""
-
-
 def test_the_evaluation_of_a_policy_that_circles_ends(capsys):
     torch = needs.module("torch")
     example = runpy.run_path(str(ROOT / "examples" / "online_dqn.py"))
-    gymnasium.register("tests/Circle-v0", Circle)
+    gymnasium.register("tests/Circle-v0", line_of(goal=1000))  # which never ends
     example["evaluate"](example["Args"](env_id="tests/Circle-v0", steps=5), torch.nn.Linear(2, 2))
     gymnasium.registry.pop("tests/Circle-v0")
     assert "returned -5.0, and ended at the time limit" in capsys.readouterr().out

@@ -17,6 +17,7 @@ import drogo
 from drogo import Column, Drogo, GridWorld, exact, fit
 from drogo.learn import MLP, Optimiser, PairMLP, Quasimetric
 from drogo.worlds import STARTS
+from small_world import WORLD, make
 
 RECORDED = json.loads(Path(__file__).with_name("golden.json").read_text())
 EXACT, TRAINED = 1e-9, 2e-4
@@ -24,16 +25,20 @@ EXACT, TRAINED = 1e-9, 2e-4
 errors grow: another compiler moves numbers by up to 3e-5."""
 LAM = 20.0
 SMALL, SPECTRAL = MLP(width=32, depth=2), MLP(width=32, depth=2, leak=0.1)
-WORLD = GridWorld.parse("step-limit: 40\n\n######\n#S..G#\n#.x..#\n######")
-"""A world whose goal a random walk finds."""
+PAPER = Optimiser("rmsprop", 1e-3, "constant")
+"""Larger steps than those of the paper, which hardly move in so few updates."""
+BATCHES, MANY, PAIRS = ({"updates": 200, "batch_size": size} for size in (100, 200, 256))
+STABLE = {"target_rate": 0.3, "terminal_fraction": 0.1, "emphasis": 0.0}
+TINY = Quasimetric(width=32, depth=1, components=8, length=4)
+FOUR_ROOMS = GridWorld.load("four-rooms")
 CASES = {}
 
 
-def case(name, tolerance, *arguments):
+def case(name, tolerance, *arguments, **options):
     """Registers a function with some arguments as a case."""
 
     def register(function):
-        CASES[name] = (functools.partial(function, *arguments), tolerance)
+        CASES[name] = (functools.partial(function, *arguments, **options), tolerance)
         return function
 
     return register
@@ -53,17 +58,8 @@ def summary(values, count=8):
     return np.array([*some(array, count), finite.min(), finite.max(), finite.mean()])
 
 
-@functools.cache
-def four_rooms():
-    return GridWorld.load("four-rooms")
-
-
 def environment(observation, name="FourRooms"):
     return gymnasium.make(f"drogo/{name}-v0", observation=observation)
-
-
-def small_environment(observation):
-    return gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation=observation)
 
 
 @functools.cache
@@ -78,15 +74,12 @@ def data_of(kind):
     return drogo.collect(environment(kind), 3000, seed=0)
 
 
-# Exact solutions and data
-
-
 @case("exact/log_column/lam-20", EXACT, 20.0)
 @case("exact/log_column/lam-1.3", EXACT, 1.3)
 def log_column(lam):
     rewards, world = [0.0, -3.0, -7.0, -1.0], GridWorld.load("four-rooms-multigoal")
     return {
-        "log_e": summary(exact.log_column(four_rooms().mdp, lam), 15),
+        "log_e": summary(exact.log_column(FOUR_ROOMS.mdp, lam), 15),
         "terminal_reward": some(exact.log_column(world.mdp, lam, terminal_rewards=rewards)),
     }
 
@@ -95,7 +88,7 @@ def log_column(lam):
 @case("exact/solve/representation/zero-row/lam-20", EXACT, "representation", "zero-row")
 @case("exact/solve/right/absorbing/lam-20", EXACT, "right", "absorbing")
 def eigenvector(definition, terminal):
-    solution = exact.solve(four_rooms().mdp, LAM, definition, terminal=terminal)
+    solution = exact.solve(FOUR_ROOMS.mdp, LAM, definition, terminal=terminal)
     return {"log_e": summary(solution.log_e), "eigenvalue": solution.eigenvalue}
 
 
@@ -103,13 +96,13 @@ def eigenvector(definition, terminal):
 @case("exact/spectrum/successor", EXACT, "successor", None)
 @case("exact/spectrum/default", EXACT, "default", LAM)
 def spectrum(matrix, lam):
-    leading = exact.spectrum(four_rooms().mdp, 4, matrix=matrix, lam=lam)
+    leading = exact.spectrum(FOUR_ROOMS.mdp, 4, matrix=matrix, lam=lam)
     return {"eigenvalues": leading.eigenvalues, "vectors": some(leading.vectors, 4)}
 
 
 @case("exact/perron", EXACT)
 def perron():
-    solution = exact.perron(four_rooms().without_goals().mdp, LAM, reference=3)
+    solution = exact.perron(FOUR_ROOMS.without_goals().mdp, LAM, reference=3)
     return {"log_e": summary(solution.log_e), "gain": solution.gain, "status": solution.status}
 
 
@@ -125,35 +118,19 @@ def collected(kind):
     }
 
 
-# Fits of one map
-
-
-PAPER = Optimiser("rmsprop", 1e-3, "constant")
-"""Larger steps than those of the paper, which hardly move in so few updates."""
-BATCHES = {"updates": 200, "batch_size": 100}
-STABLE = {"target_rate": 0.3, "terminal_fraction": 0.1, "emphasis": 0.0}
-
-
-@case("fit/drogo/paper/state", TRAINED, drogo.Paper(updates=200, batch_size=200), PAPER)
-@case("fit/drogo/fast/state", TRAINED, Drogo(updates=200))
-@case("fit/q/fast/state", TRAINED, Drogo(updates=200, action_values=True))
-@case("fit/drogo/direct/state", TRAINED, drogo.Regression(updates=200))
-@case("fit/q/direct/state", TRAINED, drogo.Regression(updates=200, action_values=True))
-@case("fit/gdo/fast/state", TRAINED, drogo.GDO(updates=200))
-@case("fit/log_gdo/fast/state", TRAINED, drogo.LogGDO(updates=200))
-@case("fit/natural_gdo/fast/state", TRAINED, drogo.NaturalGDO(updates=200))
-def by_a_table(method, optimiser=None):
-    return of_fit(fit(data_of("state"), Column(), method, optimiser=optimiser, seeds=2))
-
-
-@case("fit/drogo/fast/coordinates", TRAINED, "coordinates", Drogo(updates=200))
-@case("fit/drogo/stable/coordinates", TRAINED, "coordinates", Drogo(**BATCHES, **STABLE))
-@case("fit/drogo/stable/mountain-car", TRAINED, "mountain-car", Drogo(**BATCHES))
-def by_a_network(kind, method):
-    return of_fit(fit(data_of(kind), Column(), method, network=SMALL, seeds=2))
-
-
-def of_fit(solution):
+@case("fit/drogo/paper/state", TRAINED, "state", drogo.Paper(**MANY), optimiser=PAPER)
+@case("fit/drogo/fast/state", TRAINED, "state", Drogo(updates=200))
+@case("fit/q/fast/state", TRAINED, "state", Drogo(updates=200, action_values=True))
+@case("fit/drogo/direct/state", TRAINED, "state", drogo.Regression(updates=200))
+@case("fit/q/direct/state", TRAINED, "state", drogo.Regression(updates=200, action_values=True))
+@case("fit/gdo/fast/state", TRAINED, "state", drogo.GDO(updates=200))
+@case("fit/log_gdo/fast/state", TRAINED, "state", drogo.LogGDO(updates=200))
+@case("fit/natural_gdo/fast/state", TRAINED, "state", drogo.NaturalGDO(updates=200))
+@case("fit/drogo/fast/coordinates", TRAINED, "coordinates", Drogo(updates=200), SMALL)
+@case("fit/drogo/stable/coordinates", TRAINED, "coordinates", Drogo(**BATCHES, **STABLE), SMALL)
+@case("fit/drogo/stable/mountain-car", TRAINED, "mountain-car", Drogo(**BATCHES), SMALL)
+def one_map(kind, method, network=None, optimiser=None):
+    solution = fit(data_of(kind), Column(), method, network=network, optimiser=optimiser, seeds=2)
     loss = solution.history["loss"]
     return {
         "v": some(solution.v, 3),
@@ -165,28 +142,14 @@ def of_fit(solution):
     }
 
 
-# Other problems
-
-
-@case("goals/table/coordinates", EXACT)
-def exact_goals():
-    return of_goals(drogo.solve(data_of("coordinates"), drogo.Goals()))
-
-
-@case("goals/mlp/drogo/coordinates", TRAINED)
-def goals():
-    method, network = drogo.Regression(updates=200, batch_size=256), PairMLP(width=32, depth=1)
-    return of_goals(fit(data_of("coordinates"), drogo.Goals(), method, network=network))
-
-
-@case("goals/quasimetric/drogo/mountain-car-radius", TRAINED)
-def goals_where_states_do_not_repeat():
-    problem, method = drogo.Goals(radius=0.1, most_goals=100), Drogo(updates=200, batch_size=256)
-    network = Quasimetric(width=32, depth=1, components=8, length=4)
-    return of_goals(fit(data_of("mountain-car"), problem, method, network=network))
-
-
-def of_goals(solution):
+@case("goals/table/coordinates", EXACT, "coordinates", drogo.Goals(), None, None)
+@case("goals/mlp/drogo/coordinates", TRAINED, "coordinates", drogo.Goals(),
+      drogo.Regression(**PAIRS), PairMLP(width=32, depth=1))  # fmt: skip
+@case("goals/quasimetric/drogo/mountain-car-radius", TRAINED, "mountain-car",
+      drogo.Goals(radius=0.1, most_goals=100), Drogo(**PAIRS), TINY)  # fmt: skip
+def goals(kind, problem, method, network):
+    parts = (data_of(kind), problem)
+    solution = fit(*parts, method, network=network) if network else drogo.solve(*parts)
     table = solution.observations
     middle = table[solution.goals[len(solution.goals) // 2]]
     shown = table[some(np.arange(len(table)), 4)]
@@ -223,8 +186,7 @@ def continuing(method):
 def shaping():
     values = exact.log_column(WORLD.mdp, LAM)
     potential = drogo.Potential.from_states(WORLD.observations("coordinates"), values)
-    env = small_environment("coordinates")
-    env = drogo.PotentialShaping(env, potential, weight=0.5, discount=0.99)
+    env = drogo.PotentialShaping(make(), potential, weight=0.5, discount=0.99)
     return {"rewards": summary([step[2] for step in walk(env, 50)], 12)}
 
 
@@ -244,7 +206,7 @@ def q_learning():
     from drogo.potential import normalised
     from drogo_paper.agents import Training, q_learning
 
-    world, mdp = four_rooms(), four_rooms().mdp
+    world, mdp = FOUR_ROOMS, FOUR_ROOMS.mdp
     potential = np.stack([normalised(exact.log_column(mdp, LAM), mdp.neighbours)] * 2)
     training = Training(world.step_limit, world.low_reward, steps=5000)
     arrays = {"step_size": np.full(2, 0.3), "seed": np.arange(2), "weight": np.full(2, 0.5)}
@@ -252,25 +214,17 @@ def q_learning():
     return {"returns": some(runs.returns, 5), "low_reward_visits": runs.low_reward_visits}
 
 
-@case("online/OnlineTable/four-rooms", EXACT)
-def online_table():
-    env = environment("state")
-    online = drogo.OnlineTable(env.observation_space, env.action_space)
-    return of_online(online, env, 1500, np.arange(four_rooms().n_states))
-
-
-@case("online/OnlineMap/small-world/plain", TRAINED)
-def online_map():
-    env = small_environment("coordinates")
-    settings = {"network": SMALL, "learning_starts": 200, "capacity": 2000}
-    online = drogo.OnlineMap(env.observation_space, env.action_space, Column(), Drogo(), **settings)
-    return of_online(online, env, 600, WORLD.observations("coordinates"))
-
-
-def of_online(online, env, steps, observations):
-    for transition in walk(env, steps):
+@case("online/OnlineTable/four-rooms", EXACT, True)
+@case("online/OnlineMap/small-world/plain", TRAINED, False)
+def online(is_table):
+    env = environment("state") if is_table else make()
+    spaces = (env.observation_space, env.action_space)
+    rest = {"network": SMALL, "learning_starts": 200, "capacity": 2000}
+    online = drogo.OnlineTable(*spaces) if is_table else drogo.OnlineMap(*spaces, **rest)
+    for transition in walk(env, 1500 if is_table else 600):
         online.observe(*([part] for part in transition))
         online.train()
+    observations = env.unwrapped.all_observations()
     return {
         "values": some(online.values(observations), 8),
         "logits": online.logits(observations[:2]),

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SLOW = re.compile(r"stable_baselines3|LocalEngine|certify\(|discover_deep|eqx\.")
 """Snippets that train an agent, start processes, roll out or compile another network are slow."""
+COMMAND = re.compile(r"^(?:.*uv run )?(drogo [^\n`]*)$", re.M)
+COMMANDS = dict.fromkeys(line for page in PAGES for line in COMMAND.findall(page.read_text()))
 
 
 def blocks(language):
@@ -39,10 +41,6 @@ def test_python_snippets(code, tmp_path, monkeypatch, request, capsys):
     for name in re.findall(r"\.save\(\"([^\"]+)\"", code):  # a file of an earlier run
         (tmp_path / name).write_bytes(b"")
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
-
-
-COMMAND = re.compile(r"^(?:.*uv run )?(drogo [^\n`]*)$", re.M)
-COMMANDS = dict.fromkeys(line for page in PAGES for line in COMMAND.findall(page.read_text()))
 
 
 @pytest.mark.parametrize("line", COMMANDS)

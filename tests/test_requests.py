@@ -11,6 +11,14 @@ from run_jobs import python_process
 
 ASKED = {"verb": "test", "settings": {"lam": 20.0, "cap": float("inf")}, "world": {"map": "#"}}
 REPORT = {"files": {"vector": "vector.npz"}, "seconds": 1.5, "table": {"z": 1, "a": 2}}
+CLAIM = """
+import sys, time
+from pathlib import Path
+from drogo.requests import ResultDirectory
+with ResultDirectory(Path(sys.argv[1]), "name", {}).begin(overwrite=False):
+    print("claimed", flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.fixture
@@ -71,16 +79,6 @@ def test_a_process_that_was_killed_while_it_began_is_in_nobodys_way(tmp_path):
     with result.begin(overwrite=False):
         kept = result.finish({"files": {}})
     assert result.report() == kept
-
-
-CLAIM = """
-import sys, time
-from pathlib import Path
-from drogo.requests import ResultDirectory
-with ResultDirectory(Path(sys.argv[1]), "name", {}).begin(overwrite=False):
-    print("claimed", flush=True)
-    time.sleep(60)
-"""
 
 
 def test_one_process_at_a_time_has_a_directory(tmp_path):

@@ -185,8 +185,7 @@ def test_a_tabular_environment(command, tmp_path):
     """The picture of one shows the truth."""
     few = ("--seeds", 1, "--updates", 300, "--transitions", 5000, "--out", tmp_path, "--json")
     lake = ("FrozenLake-v1", "--problem", "column", "--reward", -1)
-    report = json.loads(command("learn", *lake, *few).out)
-    assert report["seeds"][0]["cosine_column"] > 0.9
+    assert json.loads(command("learn", *lake, *few).out)["seeds"][0]["cosine_column"] > 0.9
     assert [path.name for path in tmp_path.glob("*/*.png")] == ["picture.png"]
     world = resolve("CliffWalking-v1", reward=-1.0)
     data = drogo.collect(world.env, 20_000, seed=0, **world.sampling)

@@ -26,29 +26,6 @@ for arguments in (["--help"], ["learn", "--help"]):
     except SystemExit: pass
 assert not {"scipy", "jax", "matplotlib", "rich"} & set(sys.modules)
 """
-
-
-def test_help_needs_nothing_heavy_and_envs_and_version(command, capsys, monkeypatch):
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for text in ("exact", "reproduce", "--batch-size INT"):
-        assert text in done.stdout
-    assert command("exat", "four-rooms").status == command("exact").status == 2
-    assert "drogo/FourRooms-v0" in command("envs").out
-    worlds = json.loads(command("envs", "--json").out)
-    assert {"name": "grid-room", "states": 272}.items() <= worlds[2].items()
-    monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
-    runpy.run_module("drogo", run_name="__main__")
-    assert capsys.readouterr().out == f"drogo {drogo.__version__}\n"
-
-
-@pytest.mark.parametrize("verb", sorted(verbs()))
-def test_no_option_has_a_default_that_says_nothing(verb, command):
-    answer = command(verb, "--help")
-    assert answer.status == 0
-    assert not {"None", "False"} & set(re.findall(r"default: (\w+)", answer.out))
-
-
 VERBS = """
 import hashlib, sys, time, warnings
 from dataclasses import dataclass
@@ -75,6 +52,43 @@ class Fail:
         if self.how == "warn": warnings.warn("mind the step", UserWarning)
         print("fine")
 """
+ERRORS = {
+    "exact four-roms": "ArgumentError",
+    "exact broken.txt": "MapError",
+    "exact broke.txt": "ArgumentError",
+    "exact four-rooms --lam -1": "ArgumentError",
+    "exact four-rooms --out broken.txt": "FileError",
+    "learn four-rooms --batch-size 0": "ArgumentError",
+    "learn four-rooms --transitions 1e15": "ArgumentError",
+    "learn four-rooms --key image place": "ArgumentError",
+}
+ODD = "[red]a$\\frac{$ :smile:"
+
+
+def test_help_needs_nothing_heavy_typos_envs_and_version(command, capsys, monkeypatch):
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for text in ("exact", "reproduce", "--batch-size INT"):
+        assert text in done.stdout
+    mistyped, missing = command("exat", "four-rooms"), command("exact")
+    assert (mistyped.status, "Did you mean exact?" in mistyped.err, missing.status) == (2, True, 2)
+    assert command().status == 0  # no verb at all is a question
+    for arguments in ("four-rooms --lamda 3", "--lamda 3 four-rooms", "--lamda=3 four-rooms"):
+        assert command("exact", *arguments.split()).err.count("--lam FLOAT") == 1
+    assert "twice" in command("learn", "ring", "--set", "cap=3", "--set", "width=8").err
+    assert "drogo/FourRooms-v0" in command("envs").out
+    worlds = json.loads(command("envs", "--json").out)
+    assert {"name": "grid-room", "states": 272}.items() <= worlds[2].items()
+    monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
+    runpy.run_module("drogo", run_name="__main__")
+    assert capsys.readouterr().out == f"drogo {drogo.__version__}\n"
+
+
+@pytest.mark.parametrize("verb", sorted(verbs()))
+def test_no_option_has_a_default_that_says_nothing(verb, command):
+    answer = command(verb, "--help")
+    assert answer.status == 0
+    assert not {"None", "False"} & set(re.findall(r"default: (\w+)", answer.out))
 
 
 @pytest.fixture
@@ -124,18 +138,6 @@ def test_a_signal_ends_the_command_soon_and_without_a_traceback(how, number, tmp
     assert (errors.splitlines()[-1], "Traceback" in errors) == (f"drogo: {word}", False)
 
 
-ERRORS = {
-    "exact four-roms": "ArgumentError",
-    "exact broken.txt": "MapError",
-    "exact broke.txt": "ArgumentError",
-    "exact four-rooms --lam -1": "ArgumentError",
-    "exact four-rooms --out broken.txt": "FileError",
-    "learn four-rooms --batch-size 0": "ArgumentError",
-    "learn four-rooms --transitions 1e15": "ArgumentError",
-    "learn four-rooms --key image place": "ArgumentError",
-}
-
-
 @pytest.mark.parametrize(("line", "kind"), ERRORS.items())
 def test_an_error_is_one_line_and_json(command, tmp_path, monkeypatch, line, kind):
     monkeypatch.chdir(tmp_path)
@@ -143,18 +145,6 @@ def test_an_error_is_one_line_and_json(command, tmp_path, monkeypatch, line, kin
     answer = command(*line.split(), "--json")
     error = json.loads(answer.out)
     assert (answer.status, error["kind"], answer.err) == (2, kind, f"drogo: {error['error']}\n")
-
-
-def test_a_typo_is_named_and_no_verb_at_all_is_a_question(command):
-    mistyped, missing = command("exat", "four-rooms"), command("exact")
-    assert (mistyped.status, "Did you mean exact?" in mistyped.err, missing.status) == (2, True, 2)
-    assert command().status == 0
-    for arguments in ("four-rooms --lamda 3", "--lamda 3 four-rooms", "--lamda=3 four-rooms"):
-        assert command("exact", *arguments.split()).err.count("--lam FLOAT") == 1
-    assert "twice" in command("learn", "ring", "--set", "cap=3", "--set", "width=8").err
-
-
-ODD = "[red]a$\\frac{$ :smile:"
 
 
 @pytest.fixture

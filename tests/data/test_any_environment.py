@@ -7,16 +7,16 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
-import needs
-from drogo import Column, Regression, Transitions, collect, fit
+from drogo import Column, Regression, Transitions, collect, fit, load
 from drogo.data import index
 from drogo.errors import AlreadyExists, ArgumentError, DataError, MissingFile
 from drogo.worlds import numbered_actions
-from raising import raises, refused
+from raising import refused
 from small_lines import Line, line_of
 
 Walk = line_of(is_over=lambda env: env.at in (0, 5))
 """The right end is the goal, and the left one is a pit."""
+TWO = spaces.Discrete(2)
 
 
 class WithDict(Walk):
@@ -69,11 +69,11 @@ class Limited(Line):
         return np.array([self.at], dtype=np.float32)
 
 
-class LimitedDict(Limited):
-    observation_space = spaces.Dict({"place": spaces.Discrete(7), "at": Limited.observation_space})
-
-    def observe(self):
-        return {"place": self.at, "at": np.array([self.at])}  # of another type than the space says
+LimitedDict = line_of(
+    Limited,
+    observation_space=spaces.Dict(place=spaces.Discrete(7), at=Limited.observation_space),
+    observe=lambda env: {"place": env.at, "at": np.array([env.at])},  # not the type of the space
+)
 
 
 def limited(kind=Limited):
@@ -87,8 +87,8 @@ def rows(data):
     return np.stack([*ends, *columns], axis=1)
 
 
-def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium():
-    vec_env = needs.module("stable_baselines3.common.vec_env")
+def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium(sb3):
+    vec_env = sb3.common.vec_env
     theirs = collect(vec_env.DummyVecEnv([limited] * 3), 500, seed=0)
     envs = SyncVectorEnv([limited] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
     ours = collect(envs, 500, seed=0)
@@ -150,9 +150,6 @@ def test_parts_are_joined_in_the_order_of_their_names():
     np.testing.assert_array_equal(np.unique(data.observations[:, 0]), np.arange(6))
 
 
-TWO = spaces.Discrete(2)
-
-
 @pytest.mark.parametrize("space", [
     spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2), spaces.Tuple([TWO, TWO]),
     spaces.Dict(first=TWO, second=TWO),
@@ -187,12 +184,18 @@ def test_spaces_of_several_parts(space):
     assert divmod(int(action), lengths) == (1, lengths - 1)  # to the right, as far as possible
 
 
-def test_a_policy_sees_the_part_that_it_was_learned_from(tmp_path):
-    collect(WithDict(), 500, seed=0, key=("velocity", "place")).save(tmp_path / "data.npz")
+@pytest.mark.parametrize("key", ["position", ["velocity", "place"]])
+def test_a_solution_knows_its_environment_and_its_policy_takes_a_dict(key, tmp_path):
+    collect(WithDict(), 500, seed=0, key=key, reward=-1.0).save(tmp_path / "data.npz")
     data = Transitions.load(tmp_path / "data.npz")
-    policy = fit(data, Column(), Regression(action_values=True, updates=2), seeds=1).policy(0)
-    observation, _ = WithDict().reset(seed=0)
-    assert policy.predict(observation)[0].shape == ()
+    fit(data, Column(), Regression(action_values=True, updates=2)).save(tmp_path / "fit.npz")
+    again, expected = load(tmp_path / "fit.npz"), {"env": "WithDict", "key": key, "reward": -1.0}
+    assert dict(data.origin) == again.provenance["origin"] == expected
+    assert "of WithDict" in repr(again)
+    (observation, _), policy = WithDict().reset(seed=0), again.policy(0)
+    action, _ = policy.predict(observation, deterministic=True)
+    assert action.shape == ()
+    assert key != "position" or action == policy(observation["position"][None])[0]
     batch = {name: np.stack([part] * 3) for name, part in observation.items()}
     assert policy.predict(batch)[0].shape == (3,)
 
@@ -212,5 +215,4 @@ def test_wrong_environments_and_keys():
         for key in keys:
             refused(DataError, "key", collect, env(), 300, seed=0, key=key)
     refused(ArgumentError, "key", collect, WithDict(), 10, seed=0, key=())
-    with raises(ArgumentError, "terminal_reward"):
-        collect(Walk(), 300, seed=0, terminal_reward=float("nan"))
+    refused(ArgumentError, "terminal_reward", collect, Walk(), 300, seed=0, terminal_reward=np.nan)

@@ -13,10 +13,13 @@ from drogo.worlds.control import STARTS
 from raising import refused
 from small_data import world_env
 
-FOUR_ROOMS = GridWorld.load("four-rooms")
-
-
-make = partial(gymnasium.make, "drogo/FourRooms-v0")
+FOUR_ROOMS, make = GridWorld.load("four-rooms"), partial(gymnasium.make, "drogo/FourRooms-v0")
+PINNED = {
+    "uniform": ([39, 19, 80, 97, 88, 2], [38, 18, 81, 96, 88, 1], 147),
+    "reset": ([85, 66, 41, 64, 45, 64], [96, 67, 31, 58, 35, 65], 7),
+}
+SLIPS = [[0.5, 0.2, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0, 0.9, 0.1, 0.0], [0.0] * 4]
+SHARES = [[0.2, 0.8], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("kind", ["state", "coordinates", "one-hot", "pixels"])
@@ -30,12 +33,6 @@ def test_uniform_transitions_follow_the_world(kind):
     assert not world.terminal[data.state].any()
     counts = np.bincount(data.state, minlength=104)[~world.terminal]
     assert abs(counts / 20_000 * 103 - 1).max() < 0.35  # five standard deviations
-
-
-PINNED = {
-    "uniform": ([39, 19, 80, 97, 88, 2], [38, 18, 81, 96, 88, 1], 147),
-    "reset": ([85, 66, 41, 64, 45, 64], [96, 67, 31, 58, 35, 65], 7),
-}
 
 
 @pytest.mark.parametrize("start", PINNED)
@@ -57,9 +54,7 @@ def test_episodes_start_where_the_map_says_and_are_truncated_by_the_step_limit()
 
 
 def test_a_policy_is_followed_in_the_same_world():
-    def random_action(observation, rng):
-        return int(rng.integers(4))
-
+    random_action = lambda observation, rng: int(rng.integers(4))  # noqa: E731
     env = make(observation="state", start="uniform")
     stepped = collect(env, 3000, seed=0, start="reset", policy=random_action)
     table, world = stepped.observations, FOUR_ROOMS
@@ -69,10 +64,6 @@ def test_a_policy_is_followed_in_the_same_world():
     default, sampled = (collect(env, 600, seed=0, policy=act) for act in (None, random_action))
     assert default.state[0] == sampled.state[0]
     assert not (default.truncated | sampled.truncated).any()
-
-
-SLIPS = [[0.5, 0.2, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0, 0.9, 0.1, 0.0], [0.0] * 4]
-SHARES = [[0.2, 0.8], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]
 
 
 class Slippery(gymnasium.Env):
@@ -110,14 +101,8 @@ def test_first_states_follow_the_start_and_a_step_cost_replaces_the_reward():
     data = collect(make(observation="state"), 50, seed=0, start=in_zero)
     assert not data.terminated.any()
     assert len(data.observations) <= 3
-
-    def near_the_top(env, rng):
-        env.reset(seed=int(rng.integers(2**31)))
-        env.unwrapped.state = np.array([rng.uniform(0.3, 0.5), rng.uniform(0.0, 0.07)])
-        return np.array(env.unwrapped.state, dtype=np.float32)
-
     env = gymnasium.make("MountainCar-v0", max_episode_steps=50)
-    assert collect(env, 300, seed=0, start=near_the_top).terminated.any()
+    assert collect(env, 300, seed=0, start=STARTS["MountainCar-v0"]).terminated.any()
     assert not collect(env, 300, seed=0, start="reset").terminated.any()
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
     for reward, expected in ((None, {0.0, 1.0}), (-1.0, {-1.0})):

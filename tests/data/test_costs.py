@@ -4,25 +4,17 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import (
-    Column,
-    Continuing,
-    Drogo,
-    Goals,
-    Regression,
-    Transitions,
-    collect,
-    fit,
-    load,
-    solve,
-)
+import drogo
+from drogo import Column, Drogo, Goals, Regression, Transitions, collect, fit, load, solve
 from drogo.data.empirical import chance, previous
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.mdp import Costs
 from drogo.mdp.costs import judge
 from drogo.problems.worse_ends import suitable_lam
-from raising import raises
+from raising import refused
 from small_data import table_of
+
+STEPS = table_of([0, 1, 1], [1, 0, 2], [0.0, 0.0, 1.0], [False, False, True], terminal_reward=None)
 
 
 def judged(steps, ends, given=None, times=None, **options):
@@ -90,8 +82,7 @@ def test_shaping_rewards_pay_for_the_way_and_not_for_going_on():
     costs = judged(steps, [1, -9], times=[*times, 9, 9]).costs
     assert (costs.charge, costs.best, costs.worth) == (1.0, 1.0, 1.0)
     assert costs.step == pytest.approx(0.1)  # the range of ends, 10, over 100 steps
-    with raises(DataError, "terminated"):
-        judged([1] * 8, [1, -9], times=[*times, 9, 9])
+    refused(DataError, "terminated", judged, [1] * 8, [1, -9], times=[*times, 9, 9])
 
 
 @pytest.mark.parametrize("cost", [1e-6, 0.1, 1000.0])
@@ -109,10 +100,8 @@ def test_a_map_that_leads_into_a_worse_end_says_so(cost):
     assert ahead(lam)
     assert not ahead(2 * lam)
     assert np.log2(100 * cost / lam) in range(1, 10)
-    for solution in (
-        solve(data, Column(2 * lam)),
-        fit(data, Column(2 * lam), Regression(updates=5)),
-    ):
+    problem = Column(2 * lam)
+    for solution in (solve(data, problem), fit(data, problem, Regression(updates=5))):
         (note,) = [note for note in solution.notes if "worse" in note]
         assert note.startswith("From 1 state,")
         assert f"lam = {lam:g}" in note.split(". ")[1]
@@ -132,24 +121,14 @@ def test_a_map_that_leads_into_a_worse_end_says_so(cost):
     ],
 )
 def test_data_without_a_good_end_are_no_map_to_it(steps, ends, argument):
-    with raises(DataError, argument):
-        judged(steps, ends)
+    refused(DataError, argument, judged, steps, ends)
     assert judged(steps, ends, judge_ends=False).costs is not None
 
 
 def test_wrong_costs():
-    for fields, argument in (
-        ({"step": -1.0}, "step"),
-        ({"step": 0.0}, "step"),
-        ({"worth": -1.0}, "worth"),
-    ):
-        with raises(ArgumentError, argument):
-            Costs(**fields)
-    with raises(ArgumentTypeError, "costs"):
-        Column(costs=1.0)
-
-
-STEPS = table_of([0, 1, 1], [1, 0, 2], [0.0, 0.0, 1.0], [False, False, True], terminal_reward=None)
+    for name, wrong in (("step", -1.0), ("step", 0.0), ("worth", -1.0)):
+        refused(ArgumentError, name, Costs, **{name: wrong})
+    refused(ArgumentTypeError, "costs", Column, costs=1.0)
 
 
 def test_a_map_of_sparse_rewards_is_that_of_steps(tmp_path):
@@ -159,18 +138,15 @@ def test_a_map_of_sparse_rewards_is_that_of_steps(tmp_path):
     assert exact.v[0] == pytest.approx([v1 - 1, v1, 0.0])
     assert exact.problem.costs == Costs(1.0, best=1.0, worth=1000.0)
     assert any("costs 1" in note for note in exact.notes)
-    again = solve(STEPS, exact.problem)
-    assert again.v == pytest.approx(exact.v)
-    result = fit(STEPS, Column(1.0), Regression(updates=300))
-    result.save(tmp_path / "map.npz")
+    assert solve(STEPS, exact.problem).v == pytest.approx(exact.v)
+    fit(STEPS, Column(1.0), Regression(updates=300)).save(tmp_path / "map.npz")
     assert load(tmp_path / "map.npz").problem.costs == exact.problem.costs
     STEPS.save(tmp_path / "data.npz")
     assert solve(Transitions.load(tmp_path / "data.npz"), Column(1.0)).v == pytest.approx(exact.v)
     both = solve(STEPS + STEPS, Column(1.0, costs=Costs(2.0)))
     assert both.v[0, 0] - both.v[0, 1] == pytest.approx(-2)
     assert solve(STEPS, Goals(1.0)).v[0, -1] == pytest.approx(exact.v[0])
-    with raises(DataError):
-        fit(STEPS, Continuing())
+    refused(DataError, None, fit, STEPS, drogo.Continuing())
 
 
 def test_holes_of_a_lake_are_no_goals():
@@ -204,22 +180,15 @@ def test_states_without_an_end_and_unseen_actions_are_below_all_others(tmp_path)
     assert load(tmp_path / "three.npz").policy().probabilities(np.arange(5))[:, 2].max() == 0
 
 
-def walk(n, turns=1):
-    """A corridor of three cells seen as two, by several agents that take turns."""
-    rng = np.random.default_rng(0)
-    cell, rows = np.zeros(turns, dtype=int), []
-    for k in range(n):
-        who, action = k % turns, int(rng.integers(2))
-        after = cell[who] + 2 * action - 1
-        over = after == 3
-        rows.append((cell[who], max(after, 0), action, over))
-        cell[who] = 0 if over else max(after, 0)
-    return map(np.array, zip(*rows, strict=True))
-
-
 @pytest.mark.parametrize("turns", [1, 3])
 def test_observations_that_hide_something_are_told_from_chance(turns):
-    cell, after, action, over = walk(3000, turns)
+    rng, at, rows = np.random.default_rng(0), np.zeros(turns, dtype=int), []
+    for k in range(3000):  # a corridor of three cells seen as two, by agents that take turns
+        move = int(rng.integers(2))
+        to = at[k % turns] + 2 * move - 1
+        rows.append((at[k % turns], max(to, 0), move, to == 3))
+        at[k % turns] = 0 if to == 3 else max(to, 0)
+    cell, after, action, over = map(np.array, zip(*rows, strict=True))
     seen = np.array([0, 1, 1, 2])  # cells 1 and 2 look the same
     columns = {"action": action, "n_actions": 2, "terminal_reward": 0.0}
     hidden = Transitions.from_table(np.arange(3), seen[cell], seen[after], -1.0, over, **columns)

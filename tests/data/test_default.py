@@ -1,15 +1,14 @@
 """Transitions of any policy, weighted so that they describe the default policy."""
 
-import gymnasium
 import numpy as np
 import pytest
 
-from drogo import GridWorld, Transitions, collect, exact
+from drogo import GridWorld, Transitions, exact
 from drogo.data import under
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.exact.columns import solve_edges
 from raising import refused
-from small_data import mostly_right
+from small_data import data_of, mostly_right
 
 
 def four(action, state=(0, 0, 0, 0), **more):
@@ -79,8 +78,7 @@ def test_bad_actions_and_default_policies(unchecked):
 def test_data_of_another_policy_describe_the_same_map():
     """70 % of the actions go right. Without their actions, the data are off by more than 5."""
     world = GridWorld.load("four-rooms")
-    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
-    data = collect(env, 8000, seed=0, policy=mostly_right)
+    data = data_of(world, "state", 8000, mostly_right)
     truth = exact.log_column(world.mdp, 20.0)[~world.terminal]
     solution = lambda data: solve_edges(data.edges, 20.0)[np.unique(data.state)]  # noqa: E731
     weighted, notes = under(data)

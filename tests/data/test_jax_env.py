@@ -1,9 +1,9 @@
 """`collect` on environments that are pure JAX functions, in the interfaces of gymnax and navix."""
 
+from collections import namedtuple
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace as Space
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,12 @@ import pytest
 from drogo import collect
 from drogo.data import jax_env
 from drogo.errors import AlreadyExists, ArgumentError, ArgumentTypeError, DataError
-from raising import raises, refused
+from raising import refused
 
 GOAL, LIMIT = 4, 9
+
+
+State = namedtuple("State", "at time")
 
 
 @jax.tree_util.register_dataclass
@@ -23,11 +26,6 @@ GOAL, LIMIT = 4, 9
 class Params:
     max_steps_in_episode: int = LIMIT
     slip: float = 0.25
-
-
-class State(NamedTuple):
-    at: jax.Array
-    time: jax.Array
 
 
 class Line:
@@ -68,14 +66,7 @@ class OldLine(Line):
         return (state.at == GOAL) | (state.time >= params.max_steps_in_episode)
 
 
-class Timestep(NamedTuple):
-    observation: jax.Array
-    reward: jax.Array
-    step_type: jax.Array
-    state: State
-    key: jax.Array
-    info: dict
-
+class Timestep(namedtuple("Timestep", "observation reward step_type state key info")):
     def is_termination(self):
         return self.step_type == 2
 
@@ -219,8 +210,8 @@ def test_vectors_as_actions():
     assert [data.action.min(), data.action.max()] == pytest.approx([-1, 3], abs=0.1)
     np.testing.assert_allclose(data.default, 0.25)
     assert data.follows_default
-    with raises(DataError, "action"):
-        collect(Smooth(), 1000, seed=0, policy=lambda observation, key: jnp.array([9.0]))
+    nine = lambda observation, key: jnp.array([9.0])  # noqa: E731
+    refused(DataError, "action", collect, Smooth(), 1000, seed=0, policy=nine)
 
     def with_space(space):
         return type("WithSpace", (Smooth,), {"space": space})()
@@ -229,8 +220,8 @@ def test_vectors_as_actions():
     np.testing.assert_allclose(collect(with_space(navix), 100, seed=0).default, 0.5)
     for unknown in (Space(n=3, shape=(2,)), object()):
         refused(ArgumentTypeError, "env", collect, with_space(unknown), 10, seed=0)
-    with raises(ArgumentError, "policy"):
-        collect(with_space(Space(low=-np.inf, high=np.inf, shape=(1,))), 10, seed=0)
+    unbounded = with_space(Space(low=-np.inf, high=np.inf, shape=(1,)))
+    refused(ArgumentError, "policy", collect, unbounded, 10, seed=0)
 
 
 class Wrapper:

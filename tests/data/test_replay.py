@@ -5,13 +5,13 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
-import needs
 from drogo import Transitions
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
-from raising import raises, refused
+from raising import refused
 from small_lines import line_of
 
 LENGTH = 5
+SIZES = pytest.mark.parametrize(("steps", "n_envs"), [(25, 3), (40, 1), (67, 1), (67, 3)])
 HALF = {"optimize_memory_usage": True, "handle_timeout_termination": False}
 
 
@@ -43,22 +43,14 @@ class Parts(Numbered):
         return {"place": self.at, "image": image}
 
 
-@pytest.fixture
-def sb3():
-    needs.module("stable_baselines3")
-    return needs.module("stable_baselines3.common.buffers")
-
-
 def fill(sb3, kind, steps, n_envs=2, limit=None, **options):
     """Returns a buffer, and every step in the order of time."""
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
     limit = limit or (6 if kind is Smooth else 20)
-    envs = DummyVecEnv([lambda: TimeLimit(kind(), limit)] * n_envs)
-    Buffer = sb3.DictReplayBuffer if kind is Parts else sb3.ReplayBuffer
+    envs = sb3.common.vec_env.DummyVecEnv([lambda: TimeLimit(kind(), limit)] * n_envs)
+    name = "DictReplayBuffer" if kind is Parts else "ReplayBuffer"
     options = {"buffer_size": 40 * n_envs, "n_envs": n_envs, "device": "cpu", **options}
     both = {"observation_space": envs.observation_space, "action_space": envs.action_space}
-    buffer = Buffer(**both, **options)
+    buffer = getattr(sb3.common.buffers, name)(**both, **options)
     envs.seed(3)
     envs.action_space.seed(4)
     before, true = envs.reset(), []
@@ -93,9 +85,6 @@ def assert_same(data, true, part=np.asarray):
     np.testing.assert_allclose(data.reward, reward, rtol=1e-6)
     assert (data.terminated.tolist(), data.truncated.tolist()) == (list(over), list(cut))
     np.testing.assert_allclose(data.action, action, atol=1e-6)
-
-
-SIZES = pytest.mark.parametrize(("steps", "n_envs"), [(25, 3), (40, 1), (67, 1), (67, 3)])
 
 
 @SIZES
@@ -138,8 +127,8 @@ def test_half_the_memory(sb3, steps, n_envs):
     for at, step in enumerate(true):
         over[(at // n_envs) % 40, at % n_envs] = step[4]
     for wrong in (None, np.zeros(3)):
-        with raises(DataError, "terminal_observation"):
-            Transitions.from_replay_buffer(buffer, terminated=over, terminal_observation=wrong)
+        given = {"terminated": over, "terminal_observation": wrong}
+        refused(DataError, "terminal_observation", Transitions.from_replay_buffer, buffer, **given)
     stand_in = np.full(2, -7.0)
     data = Transitions.from_replay_buffer(buffer, terminated=over, terminal_observation=stand_in)
     held = true if steps < 40 else true[-39 * n_envs :]
@@ -167,11 +156,9 @@ def test_numbers_replace_rewards(sb3):
 
 def test_agents_fill_buffers_with_what_the_environment_gave(sb3):
     """Also behind a VecNormalize, whose numbers only the agent sees."""
-    from stable_baselines3 import SAC
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-
-    envs = VecNormalize(DummyVecEnv([lambda: TimeLimit(Smooth(), 6)]))
-    model = SAC("MlpPolicy", envs, learning_starts=100, buffer_size=500, seed=0, device="cpu")
+    vec_env = sb3.common.vec_env
+    envs = vec_env.VecNormalize(vec_env.DummyVecEnv([lambda: TimeLimit(Smooth(), 6)]))
+    model = sb3.SAC("MlpPolicy", envs, learning_starts=100, buffer_size=500, seed=0, device="cpu")
     model.learn(60)
     data = Transitions.from_replay_buffer(model.replay_buffer)
     before, after = (data.observations[part] for part in (data.state, data.next_state))
@@ -186,7 +173,8 @@ def test_wrong_buffers(sb3, unchecked):
     read = Transitions.from_replay_buffer
     for steps, options in ((0, {}), (3, {**HALF, "n_envs": 1, "buffer_size": 1})):
         refused(DataError, "buffer", read, fill(sb3, Numbered, steps, **options)[0])
-    rollouts = sb3.RolloutBuffer(8, Smooth.observation_space, Smooth.action_space, device="cpu")
+    spaces = (Smooth.observation_space, Smooth.action_space)
+    rollouts = sb3.common.buffers.RolloutBuffer(8, *spaces, device="cpu")
     for buffer in ([], "buffer.pkl", rollouts):
         refused(ArgumentTypeError, "buffer", read, buffer)
     buffer, _ = fill(sb3, Numbered, 40)

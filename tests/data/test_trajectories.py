@@ -19,6 +19,24 @@ GOAL = {"observations": [[0.0], [1.0], [2.0]], "actions": [1, 1]}
 GOAL |= {"rewards": [-1.0, -2.0], "terminated": True}
 CUT = {"observations": [[0.0], [1.0], [0.0], [0.0]], "actions": [1, 0, 0]}
 CUT |= {"rewards": [-1.0, -2.0, -1.0], "terminated": False}
+RAGGED = [[0.0], [1.0, 2.0], [3.0]]
+BROKEN = {
+    "observations": [None, [[0.0]], np.zeros((3, 2)), RAGGED, [["a"], ["b"], ["c"]]],
+    "actions": [[1, 0, 0], None],
+    "rewards": [[-1.0]],
+    "terminated": [None, [True] * 3, [True, False], 2],
+    "truncated": [[True, False]],
+}
+Numbered = line_of(
+    observation_space=spaces.Dict({"at": spaces.Discrete(4, start=-2)}),
+    action_space=spaces.Discrete(2, start=3),
+    least=-2,
+    goal=1,
+    first=lambda env: -2,
+    move=lambda env, action: 2 * (int(action) - 3) - 1,
+    observe=lambda env: {"at": env.at},
+)
+"""Whole numbers from -2, as a part of a Dict; the goal is 1. Actions are 3 and 4."""
 
 
 def without(name, *episodes):
@@ -64,16 +82,6 @@ def test_action_spaces():
     assert Transitions.from_trajectories(without("actions", GOAL)).action is None
 
 
-RAGGED = [[0.0], [1.0, 2.0], [3.0]]
-BROKEN = {
-    "observations": [None, [[0.0]], np.zeros((3, 2)), RAGGED, [["a"], ["b"], ["c"]]],
-    "actions": [[1, 0, 0], None],
-    "rewards": [[-1.0]],
-    "terminated": [None, [True] * 3, [True, False], 2],
-    "truncated": [[True, False]],
-}
-
-
 def test_broken_episodes(unchecked):
     for name, value in ((name, value) for name, values in BROKEN.items() for value in values):
         refused(DataError, name, Transitions.from_trajectories, [CUT, GOAL | {name: value}])
@@ -91,18 +99,6 @@ def test_broken_episodes(unchecked):
     ):
         with raises(DataError, "action"):
             Transitions.from_trajectories([GOAL | {"actions": actions}], action_space=space)
-
-
-Numbered = line_of(
-    observation_space=spaces.Dict({"at": spaces.Discrete(4, start=-2)}),
-    action_space=spaces.Discrete(2, start=3),
-    least=-2,
-    goal=1,
-    first=lambda env: -2,
-    move=lambda env, action: 2 * (int(action) - 3) - 1,
-    observe=lambda env: {"at": env.at},
-)
-"""Whole numbers from -2, as a part of a Dict; the goal is 1. Actions are 3 and 4."""
 
 
 def walk(env, episodes=30):
@@ -157,5 +153,5 @@ def test_data_sets_that_cannot_be_read(tmp_path, monkeypatch, unchecked):
     refused(MissingFile, "dataset", Transitions.from_minari, "line/none-v0")
     refused(ArgumentTypeError, "dataset", Transitions.from_minari, [])
     pairs = spaces.Tuple((spaces.Discrete(4), spaces.Discrete(2)))
-    with raises(DataError, "dataset"):
-        Transitions.from_minari(SimpleNamespace(iterate_episodes=list, observation_space=pairs))
+    dataset = SimpleNamespace(iterate_episodes=list, observation_space=pairs)
+    refused(DataError, "dataset", Transitions.from_minari, dataset)

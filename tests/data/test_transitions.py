@@ -15,6 +15,23 @@ from drogo.files import write_arrays
 from raising import refused
 from small_data import ROOM, data_of
 
+ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}
+COLUMNS = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour", "weight")
+MASKED = np.ma.array([-1.0] * 6, mask=[0, 1, 0, 0, 0, 0])
+BROKEN = {
+    "observations": [[[np.nan]] * 6],
+    "next_observations": [[[1.0, 2.0]] * 6],
+    "reward": [[-1.0, np.nan] * 3, ["-1", "-2"] * 3, [-1 + 2j, -1] * 3, MASKED],
+    "terminated": [[True], [0.0, np.nan] * 3],
+    "truncated": [[0, 2] * 3],
+    "terminal_reward": [np.inf],
+}
+HEADERS = {
+    "file": ("/etc/passwd", "../table.bin"),
+    "dtype": ("O", "f8,O"),
+    "shape": ([-3, 1], [2**60, 2**60], [], None),
+}
+
 
 def chain(**more):
     """Steps among states 0 and 1, and two into the terminal state 2."""
@@ -51,10 +68,6 @@ def test_merge_is_exact_and_reversible(rows):
     assert np.array_equal(table[index], array)
     assert len(table) == len({tuple(row) for row in rows})
     assert len(merge_equal(np.array([[0.0], [-0.0]]))[0]) == 2  # different bits
-
-
-ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}
-COLUMNS = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour", "weight")
 
 
 def assert_same(data, other, which=slice(None)):
@@ -161,17 +174,6 @@ def test_save_and_load_also_with_observations_in_a_file(tmp_path):
     refused(DataError, "parts", Transitions.concatenate, [data, chain()])
 
 
-MASKED = np.ma.array([-1.0] * 6, mask=[0, 1, 0, 0, 0, 0])
-BROKEN = {
-    "observations": [[[np.nan]] * 6],
-    "next_observations": [[[1.0, 2.0]] * 6],
-    "reward": [[-1.0, np.nan] * 3, ["-1", "-2"] * 3, [-1 + 2j, -1] * 3, MASKED],
-    "terminated": [[True], [0.0, np.nan] * 3],
-    "truncated": [[0, 2] * 3],
-    "terminal_reward": [np.inf],
-}
-
-
 @pytest.mark.parametrize("argument", BROKEN)
 def test_broken_columns(argument):
     for value in BROKEN[argument]:
@@ -223,13 +225,6 @@ def test_a_later_write_cannot_circumvent_the_checks(tmp_path):
     refused(DataError, "observations", Transitions.from_table, writeable, *columns)
 
 
-HEADERS = {
-    "file": ("/etc/passwd", "../table.bin"),
-    "dtype": ("O", "f8,O"),
-    "shape": ([-3, 1], [2**60, 2**60], [], None),
-}
-
-
 @pytest.mark.parametrize("name", HEADERS)
 def test_headers_are_validated(name, tmp_path):
     np.arange(3.0)[:, None].tofile(tmp_path / "table.bin")
@@ -243,14 +238,11 @@ def test_headers_are_validated(name, tmp_path):
         refused(kind, None, Transitions.load, path)
 
 
-DTYPES = st.sampled_from([np.float32, np.float64, np.uint8, np.int64, np.bool_])
-SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, max_side=3)
-
-
 @st.composite
 def batches(draw):
     """Two batches of observations of one type, of which many are equal."""
-    dtype, shape = draw(DTYPES), draw(SHAPES)
+    dtype = draw(st.sampled_from([np.float32, np.float64, np.uint8, np.int64, np.bool_]))
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, max_side=3))
     values = st.sampled_from([0, 1] if dtype is np.bool_ else [0, 1, 2])
     lengths = draw(st.tuples(st.integers(0, 8), st.integers(0, 8)))
     return [draw(hnp.arrays(dtype, (n, *shape), elements=values)) for n in lengths]

@@ -18,6 +18,12 @@ from drogo_paper.statistics import Interval, bootstrap_band, bootstrap_mean
 from small_data import assert_nothing_is_cut_off
 
 NO_SEEDS = Interval(*(np.inf,) * 3)
+RETURNS, FIRST = "RACE and CEO end at -75.6 and -90.0 in grid-room", "0.500 [0.500, 0.500]"
+HINDERED = "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4"
+RACE_PLAIN = ["0.953", "0.953", "0.95", "1.000 (outside)"]
+RACE = ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
+DR, SEED = ["2,964", "2,000.0"], "the published seed is a lucky one"
+OPTIONS = ("options", "options-plain", "options-returns")
 
 
 def record(job):
@@ -37,13 +43,6 @@ def record(job):
     arrays = {"visited": np.full(visits, 0.953), "reward": np.full(shape, -1.0 if race else -2.0),
               "returns": np.full(shape, -75.6 if race else -90.0)}  # fmt: skip
     return Outcome(arrays, {"inaccurate": 1})
-
-
-RETURNS, FIRST = "RACE and CEO end at -75.6 and -90.0 in grid-room", "0.500 [0.500, 0.500]"
-HINDERED = "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4"
-RACE_PLAIN = ["0.953", "0.953", "0.95", "1.000 (outside)"]
-RACE = ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
-DR, SEED = ["2,964", "2,000.0"], "the published seed is a lucky one"
 
 
 @pytest.mark.parametrize(
@@ -74,10 +73,7 @@ def test_answers(name, key, cells, words, count, monkeypatch):
         assert rows[key][5] == "-63 %, the published mean is outside"
 
 
-NAMES = ["options", "options-plain", "options-returns", "hindrance", "counts"]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*OPTIONS, "hindrance", "counts"])
 def test_a_quick_look_has_no_verdict(name):
     quick = reproduce.find(name).answer(Scope(quick=True, seeds=2), record)
     assert "for a verdict" in quick.verdict
@@ -159,30 +155,22 @@ def test_figures_of_agents(methods):
     assert len(figure.axes) - len(shown) <= 2
 
 
-def test_intervals_cover_the_mean_and_bands_of_curves():
+def test_intervals_by_hand_and_how_often_they_cover_the_mean():
     """Of 20 normal numbers, the percentile bootstrap covers a little less than 95 %."""
     rng = np.random.default_rng(0)
     intervals = [bootstrap_mean(rng.normal(size=20), rng, resamples=400) for _ in range(300)]
     assert 0.88 <= np.mean([low <= 0 <= high for _, low, high in intervals]) <= 0.98
+    for values, expected in (
+        ([0.0, 1.0], (0.5, 0.0, 1.0)),  # a resampled mean is 0, 1/2 or 1 with odds 1 : 2 : 1
+        ([3.0] * 10, (3.0, 3.0, 3.0)),
+        ([1.0, np.inf], NO_SEEDS),  # one seed that never arrives leaves no mean
+    ):
+        assert bootstrap_mean(np.array(values), np.random.default_rng(0)) == expected
     curves = np.array([[0.0, 1.0, 5.0], [0.0, 3.0, 5.0]])
     low, high = bootstrap_band(curves, np.random.default_rng(0))
     np.testing.assert_allclose([low, high], [[0, 1, 5], [0, 3, 5]])
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([0.0, 1.0], (0.5, 0.0, 1.0)),  # a resampled mean is 0, 1/2 or 1 with odds 1 : 2 : 1
-        ([3.0] * 10, (3.0, 3.0, 3.0)),
-        ([1.0, np.inf], (np.inf, np.inf, np.inf)),  # one seed that never arrives leaves no mean
-    ],
-)
-def test_means_by_hand(values, expected):
-    assert bootstrap_mean(np.array(values), np.random.default_rng(0)) == expected
-
-
-@pytest.mark.parametrize(("edges", "meet"), [("0213", 1), ("0123", 0), ("0312", 1), ("0112", 1)])
-def test_overlap(edges, meet):
-    low, high, other_low, other_high = map(float, edges)
-    one, other = Interval(low, low, high), Interval(other_low, other_low, other_high)
-    assert one.overlaps(other) is other.overlaps(one) is bool(meet)
+    for low, high, other_low, other_high, meet in (
+        (0, 2, 1, 3, True), (0, 1, 2, 3, False), (0, 3, 1, 2, True), (0, 1, 1, 2, True),
+    ):  # fmt: skip
+        one, other = Interval(low, low, high), Interval(other_low, other_low, other_high)
+        assert one.overlaps(other) is other.overlaps(one) is meet

@@ -20,7 +20,15 @@ from drogo_paper.jobs.tasks import WORLD, Tasks, best_returns, improved, publish
 from drogo_paper.scope import Scope
 
 CORRIDOR = GridWorld.parse("######\n#S..G#\n######")
-RIGHT, DOWN, LEFT, UP = range(4)
+TINY = GridWorld.parse("#####\n#G.G#\n#####")
+"""One cell between two goals; half of the moves stay in it."""
+COSTLY = GridWorld.parse("step-limit: 12\n\n#######\n#G.x.G#\n#######")
+LAM = 1 / np.log(2)
+"""Leaving a plain cell halves the desirability."""
+PROBLEM = transfers.Features(np.zeros((3, 2)), np.exp(TINY.reward / LAM))
+RIGHT, DOWN, LEFT = range(3)
+ENTRIES = [(RIGHT, 2, [0.0, 0.05]), (LEFT, 0, [0.05, 0.0]), (DOWN, 1, [0.01, 0.02])]
+world = cache(partial(GridWorld.load, WORLD))
 
 
 def test_the_published_walks_and_random_numbers():
@@ -111,18 +119,6 @@ def test_a_job_of_each_kind_of_counts(tmp_path, method):
     settings = {"world": "six-arms", "method": method, "agents": 2, "seed": None, "steps": 20}
     outcome = counts.count_runs(settings, tmp_path, lambda share: None)
     assert outcome.arrays["returns"].shape == (2,)
-
-
-TINY = GridWorld.parse("#####\n#G.G#\n#####")
-"""One cell between two goals; half of the moves stay in it."""
-COSTLY = GridWorld.parse("step-limit: 12\n\n#######\n#G.x.G#\n#######")
-LAM = 1 / np.log(2)
-"""Leaving a plain cell halves the desirability."""
-PROBLEM = transfers.Features(np.zeros((3, 2)), np.exp(TINY.reward / LAM))
-
-
-world = cache(partial(GridWorld.load, WORLD))
-ENTRIES = [(RIGHT, 2, [0.0, 0.05]), (LEFT, 0, [0.05, 0.0]), (DOWN, 1, [0.01, 0.02])]
 
 
 @pytest.mark.parametrize(("action", "next_state", "entry"), ENTRIES)

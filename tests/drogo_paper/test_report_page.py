@@ -13,6 +13,15 @@ from drogo_paper.scope import Answer, Scope, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+NAMES = [
+    "a|b", "a*b*c", "_a_", "__init__", "grid_room", "<b>x</b>", "$x$ and $y$", "one ` two ` three",
+    "~~gone~~", "R - P~ and P~", "[a](b)", "[a][a]", "[a]: b", r"C:\new\*", "# no heading", "- no item", "1. no item",
+    "&lt; is <", "**", "***x", "a\nb",
+]  # fmt: skip
+KINDS = {
+    "CommonMark": MarkdownIt("commonmark").enable(["table", "strikethrough"]).render,
+    "Python-Markdown": lambda text: markdown.markdown(text, extensions=["tables"]),
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +65,6 @@ def test_loads_without_errors_shows_its_figures_and_its_links_work(browser, page
         links.nth(k).click()
         target = page.evaluate("location.hash.slice(1)")
         assert page.evaluate("id => Math.abs(document.getElementById(id).getBoundingClientRect().top) < innerHeight", target)  # fmt: skip
-
-
-NAMES = [
-    "a|b", "a*b*c", "_a_", "__init__", "grid_room", "<b>x</b>", "$x$ and $y$", "one ` two ` three",
-    "~~gone~~", "R - P~ and P~", "[a](b)", "[a][a]", "[a]: b", r"C:\new\*", "# no heading", "- no item", "1. no item",
-    "&lt; is <", "**", "***x", "a\nb",
-]  # fmt: skip
-KINDS = {
-    "CommonMark": MarkdownIt("commonmark").enable(["table", "strikethrough"]).render,
-    "Python-Markdown": lambda text: markdown.markdown(text, extensions=["tables"]),
-}
 
 
 def shown(page):

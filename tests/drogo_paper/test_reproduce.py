@@ -13,10 +13,18 @@ from drogo_paper import ablation, ablation_answer, reproduce, shaping, shaping_s
 from drogo_paper.engines.job import Outcome, perform
 from drogo_paper.engines.store import Store
 from drogo_paper.scope import Scope
-from raising import raises
+from raising import refused
 
 TINY = Scope("library", 2, quick=True)
 NAME = "library-2seeds-quick"
+SCOPE = '{"protocol": "library", "seeds": 2, "quick": true}'
+SCOPES = [
+    "{",
+    '{"protocol": "library", "seeds": 2}',
+    SCOPE.replace("2", '"2"'),
+    SCOPE.replace("t", ""),
+]
+DAMAGED = [("answers.json", "["), ("answers.json", "[1]"), *(("scope.json", s) for s in SCOPES)]
 
 
 @pytest.fixture
@@ -68,9 +76,8 @@ def test_questions_without_their_runs_theory_and_searches(tmp_path):
 
 @pytest.mark.slow
 def test_the_command_and_its_page(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "drogo_paper.report.as_png", lambda figure, dpi: b"a picture"
-    )  # the page's tests draw
+    # The tests of the page draw.
+    monkeypatch.setattr("drogo_paper.report.as_png", lambda figure, dpi: b"a picture")
     monkeypatch.setattr("drogo_paper.illustrations.LAMBDAS", (20.0, 100.0))
     arguments = ("reproduce", "ring", "--quick", "--out", tmp_path)
     answer = command(*arguments)
@@ -104,8 +111,8 @@ def test_a_run_that_fails_does_not_stop_the_others(tiny, tmp_path):
             raise RunsFailed("search: broken", failures=failures)
 
     rest = (TINY, Store(tmp_path), SimpleNamespace(run=run), print, print)
-    with raises(RunsFailed, failures=failures):
-        reproduce.run(["ablation-network"], *rest)
+    error = refused(RunsFailed, None, reproduce.run, ["ablation-network"], *rest)
+    assert error.failures == failures
     assert done == ["drogo, ablation-network, grid-task"]
 
 
@@ -174,16 +181,6 @@ def test_a_damaged_run_is_named(command, error, filled, tmp_path):
     (directory / "answers.json").write_text('["shaping-successor"]')  # it is not replaced by less
     assert error() == ("ArgumentError", "directory")
     assert (directory / "report.html").read_bytes() == page
-
-
-SCOPE = '{"protocol": "library", "seeds": 2, "quick": true}'
-SCOPES = [
-    "{",
-    '{"protocol": "library", "seeds": 2}',
-    SCOPE.replace("2", '"2"'),
-    SCOPE.replace("t", ""),
-]
-DAMAGED = [("answers.json", "["), ("answers.json", "[1]"), *(("scope.json", s) for s in SCOPES)]
 
 
 @pytest.mark.parametrize(("name", "content"), DAMAGED)

@@ -17,16 +17,10 @@ from random_mdps import random_mdp
 CLOSE = 1e-10
 
 
-def endless(seed, states=9, actions=2, spread=3.0):
-    """Makes a random continuing task: a ring, and random jumps."""
-    rng, P = np.random.default_rng(seed), np.zeros((actions, states, states))
-    for action in range(actions):
-        for s in range(states):
-            P[action, s, rng.integers(0, states, 3)] += rng.random(3)
-            P[action, s, (s + 1 + action) % states] += 0.1
-            P[action, s] /= P[action, s].sum()
-    policy = rng.dirichlet(np.ones(actions), size=states)
-    return MDP.from_arrays(P, spread * rng.standard_normal(states), default_policy=policy)
+def endless(seed, spread=3.0):
+    """A random continuing task of nine states."""
+    rewards = spread * np.random.default_rng(seed).standard_normal(9)
+    return replace(random_mdp(seed, 9, terminals=0), reward=rewards)
 
 
 def by_hundred_digits(mdp, lam, reference):
@@ -149,9 +143,8 @@ def test_the_spectral_radius_of_parts_is_that_of_the_largest():
     P[[0, 0, 1, 2, 2, 3], [0, 1, 2, 1, 3, 4]] = 1 / 2, 1 / 2, 1, 1 / 9, 8 / 9, 1
     mdp = MDP.from_arrays(P, [0.0, 0.0, 0.0, 5.0, 0.0], [4])
     assert exact.spectral_radius(mdp, 1.0) == pytest.approx(0.5, abs=1e-14)
-    column = exact.log_column(mdp, 1.0)
     # From 2: x = 1/9 x + 8/9 e^5, so x = e^5; and the states before it lead there for certain.
-    assert column == pytest.approx([5.0, 5.0, 5.0, 5.0, 0.0], abs=1e-13)
+    assert exact.log_column(mdp, 1.0) == pytest.approx([5.0, 5.0, 5.0, 5.0, 0.0], abs=1e-13)
     one_way = MDP.from_arrays([[0.0, 1.0], [0.0, 0.0]], [7.0, 0.0], [1])
     assert exact.spectral_radius(one_way, 1.0) == 0
 

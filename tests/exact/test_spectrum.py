@@ -41,17 +41,6 @@ def test_against_dense_matrices(matrix, sparse, monkeypatch):
         assert (result.vectors[np.arange(6), np.abs(result.vectors).argmax(axis=1)] > 0).all()
 
 
-def test_the_first_vectors_are_known():
-    mdp = GridWorld.load("four-rooms").mdp
-    constant = exact.spectrum(mdp, 1)
-    assert np.allclose(constant.vectors[0], 1 / np.sqrt(mdp.n_states), atol=1e-12)
-    assert abs(constant.eigenvalues[0]) < 1e-14
-    first = exact.spectrum(mdp, 1, matrix="default", lam=20.0)
-    assert first.eigenvalues[0] == pytest.approx(-0.0762746360, abs=1e-9)  # as in test_reference
-    e = np.exp(exact.log_eigenvector(mdp, 20.0, "transition"))
-    assert np.allclose(first.vectors[0], e, atol=1e-12)
-
-
 def test_a_ring_has_the_eigenvalues_of_cosines():
     """Those of a ring of n states are 1 - cos(2 pi k / n), each but the first twice."""
     n = 12

@@ -7,24 +7,16 @@ import gymnasium
 import numpy as np
 import pytest
 
-import needs
 from drogo import Column, OnlineMap, OnlineTable, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
 from drogo.learn import MLP
-from raising import raises, refused
+from raising import refused
 from small_world import WORLD, make
 
 DQN = {"learning_starts": 50, "train_freq": 4, "buffer_size": 300, "batch_size": 16}
 SMALL_MLP = {"network": MLP(width=16, depth=1), "learning_starts": 50, "capacity": 500}
 PLACES = WORLD.observations("coordinates")
 QUIET = pytest.mark.filterwarnings("ignore:no terminal state")
-
-
-@pytest.fixture(scope="module")
-def sb3():
-    """Imported by the first test that needs it, not by every process that collects the tests."""
-    needs.module("torch").set_num_threads(1)
-    return needs.module("stable_baselines3")
 
 
 @pytest.fixture(scope="module")
@@ -285,8 +277,8 @@ def test_a_ppo_and_its_normalisation_are_restored(sb3, ours, tmp_path):
 def test_an_agent_is_not_saved_without_its_map(sb3, ours, tmp_path, algorithm):
     online, path, agent = table(), tmp_path / "run.npz", agent_of(sb3, algorithm)
     for checkpoints in (ours.Checkpoints(path), ours.Checkpoints(path, table())):
-        with raises(ArgumentError, "online"):
-            agent.learn(10, callback=[ours.LearnMap(online), checkpoints])
+        both = [ours.LearnMap(online), checkpoints]
+        refused(ArgumentError, "online", agent.learn, 10, callback=both)
     refused(ArgumentError, "online", ours.restore, path, agent)
     assert (agent.num_timesteps, path.exists()) == (0, False)
     sac = sb3.SAC("MlpPolicy", gymnasium.make("Pendulum-v1"), device="cpu", buffer_size=10)

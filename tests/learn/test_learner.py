@@ -20,6 +20,14 @@ from small_data import CHAIN, FAST, ROOM, balanced, data_of
 
 PLAIN = Drogo(cap=np.inf, scaled=False)
 ZEROS = TableNetwork(jnp.zeros(5))
+NETWORKS = {"state": Table(), "coordinates": MLP(normalise=False), "pixels": CNN()}
+METHODS = [
+    *(kind(penalty=0.7) for kind in (GDO, LogGDO)), NaturalGDO(penalty=0.7, cap=3.0),
+    *(Drogo(cap=3.0, action_values=flag) for flag in (None, True)),
+]  # fmt: skip
+CASES = [
+    (*kind, method) for kind in (("coordinates", False), ("state", True)) for method in METHODS
+]
 
 
 def learner_of(method=PLAIN, optimiser=None, network=ZEROS):
@@ -101,16 +109,6 @@ def test_vmap_over_seeds_and_lam_equals_a_map():
     at_once, by_one = (jax.jit(way)((objectives, tables)) for way in ways)
     for a, b in zip(jax.tree.leaves(at_once), jax.tree.leaves(by_one), strict=True):
         assert np.allclose(a, b, atol=1e-6)
-
-
-NETWORKS = {"state": Table(), "coordinates": MLP(normalise=False), "pixels": CNN()}
-METHODS = [
-    *(kind(penalty=0.7) for kind in (GDO, LogGDO)), NaturalGDO(penalty=0.7, cap=3.0),
-    *(Drogo(cap=3.0, action_values=flag) for flag in (None, True)),
-]  # fmt: skip
-CASES = [
-    (*kind, method) for kind in (("coordinates", False), ("state", True)) for method in METHODS
-]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,17 @@ LN2 = float(np.log(2.0))
 PLAIN = Drogo(cap=np.inf, scaled=False, action_values=False)
 NATURAL = NaturalGDO(cap=np.inf, scaled=False, penalty=0.5)
 COLUMN = Column(1.0)
+U, NEXT = jnp.array([1.0, -2.0]), jnp.array([3.0, 0.5])
+PRODUCTS = [[1.5, 0.25], [0.25, 0.5]]
+LAM, PENALTY, NORM = 5.0, 0.7, 0.4
+MDP = random_mdp(5, 7)
+V = np.random.default_rng(0).normal(size=7).astype(np.float32)
+P = MDP.P.toarray()
+P[MDP.terminal, MDP.terminal] = 1.0
+R = np.exp(-np.where(MDP.terminal, -0.001, MDP.reward) / LAM)
+TARGET = 2.0
+FROZEN = Optimiser(step_size=1e-30)
+V_COLUMN = exact.log_column(CHAIN.mdp, 20.0)
 
 
 def a_sample(objective, cost=3.0, moment=4.0, terminated=False, extra=None):
@@ -114,10 +125,6 @@ def test_the_gain_of_a_task_that_never_ends_by_hand():
     assert float(objective.moment(jnp.array([1.0, 3.0]), jnp.array([0.25, 0.75]))) == 2.5
 
 
-U, NEXT = jnp.array([1.0, -2.0]), jnp.array([3.0, 0.5])
-PRODUCTS = [[1.5, 0.25], [0.25, 0.5]]
-
-
 def test_energies_by_hand():
     for matrix, bounded, terminated, expected in (
         ("laplacian", False, False, [2.0, 3.125]),  # (1 - 3)^2 / 2 and (-2 - 0.5)^2 / 2
@@ -154,14 +161,6 @@ def test_several_vectors_and_allo_by_hand():
     assert objective.method.extra(objective.problem).shape == (2, 2)
 
 
-LAM, PENALTY, NORM = 5.0, 0.7, 0.4
-MDP = random_mdp(5, 7)
-V = np.random.default_rng(0).normal(size=7).astype(np.float32)
-P = MDP.P.toarray()
-P[MDP.terminal, MDP.terminal] = 1.0
-R = np.exp(-np.where(MDP.terminal, -0.001, MDP.reward) / LAM)
-
-
 @pytest.mark.parametrize("kind", [NaturalGDO, GDO, LogGDO])
 def test_mean_gradients(kind):
     """That of `NaturalGDO` is proposition 3.7: R - exp(-v) (P u) + b (mean u^2 - c), with P for P~
@@ -184,11 +183,6 @@ def test_mean_gradients(kind):
     of_u = gaps.sum(axis=1) - gaps.sum(axis=0) + 2 * R * u + 4 * excess * u
     expected = {NaturalGDO: R - (P @ u) / u + excess, GDO: of_u, LogGDO: u * of_u}[kind]
     assert gradient == pytest.approx(expected, rel=1e-4, abs=1e-5)
-
-
-TARGET = 2.0
-FROZEN = Optimiser(step_size=1e-30)
-V_COLUMN = exact.log_column(CHAIN.mdp, 20.0)
 
 
 def learner_of(method):

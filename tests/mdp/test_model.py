@@ -7,11 +7,22 @@ from hypothesis import given, settings
 
 from drogo import MDP
 from drogo.errors import MDPError
-from raising import raises, refused
+from raising import refused
 from random_mdps import random_mdp, recipes
 
 CHAIN = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])
 COSTS = [-1.0, -2.0, 0.0]
+ROWS = [[first, *CHAIN[1:].tolist()] for first in ([0.3, 0.5, 0], [1.5, -0.5, 0], [np.nan, 1, 0])]
+SHAPES = (np.eye(3), CHAIN[:2], [CHAIN, np.eye(2)], [[1.0, 0.0], [1.0]], [])
+BEYOND_ROUNDING = [[1.0], [1.0 + 1e-7], [1.0]]
+INVALID = {
+    "P": [*ROWS, *SHAPES],
+    "r": [[np.nan, -1.0, 0.0], [-1.0, 0.0], ["a", "b", "c"]],
+    "terminal": [[3], [0.0, 0.0, 1.0], [True, False], [0, 0, 1]],
+    "start": [5, [0.5, 0.2, 0.0], [1.5, -0.5, 0.0], [np.nan, 1.0, 0.0]],
+    "default_policy": [[[0.5, 0.5]] * 3, [[0.5]] * 3, [[-1.0]] * 3, BEYOND_ROUNDING],
+    "states": [["a"]],
+}
 
 
 def test_dense_sparse_and_per_action_agree_and_are_read_only_copies():
@@ -71,30 +82,11 @@ def test_rows_are_distributions_and_outcomes_their_entries(recipe):
         assert np.array_equal(rebuilt[~live], np.eye(mdp.n_states)[~live])
 
 
-def changed(i, j, value):
-    P = CHAIN.copy()
-    P[i, j] = value
-    return P
-
-
-ROWS = (changed(1, 0, 0.3), [[1.5, -0.5, 0], *CHAIN[1:].tolist()], changed(0, 0, np.nan))
-SHAPES = (np.eye(3), CHAIN[:2], [CHAIN, np.eye(2)], [[1.0, 0.0], [1.0]], [])
-BEYOND_ROUNDING = [[1.0], [1.0 + 1e-7], [1.0]]
-INVALID = {
-    "P": [*ROWS, *SHAPES],
-    "r": [[np.nan, -1.0, 0.0], [-1.0, 0.0], ["a", "b", "c"]],
-    "terminal": [[3], [0.0, 0.0, 1.0], [True, False], [0, 0, 1]],
-    "start": [5, [0.5, 0.2, 0.0], [1.5, -0.5, 0.0], [np.nan, 1.0, 0.0]],
-    "default_policy": [[[0.5, 0.5]] * 3, [[0.5]] * 3, [[-1.0]] * 3, BEYOND_ROUNDING],
-    "states": [["a"]],
-}
-
-
 @pytest.mark.parametrize("argument", INVALID)
 def test_invalid_arguments(argument):
     for value in INVALID[argument]:
-        with raises(MDPError, argument):
-            MDP.from_arrays(**{"P": CHAIN, "r": COSTS, "terminal": [2], argument: value})
+        given = {"P": CHAIN, "r": COSTS, "terminal": [2], argument: value}
+        refused(MDPError, argument, MDP.from_arrays, **given)
 
 
 def test_rounding_in_a_distribution_is_normalised():

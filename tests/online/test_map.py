@@ -22,6 +22,18 @@ from small_world import BOX, FOUR, WORLD, as_steps, feed, pure, rows, steps_of
 PLACES = WORLD.observations("coordinates")
 TINY = {"network": MLP(width=16, depth=2, frequencies=4), "capacity": 200, "learning_starts": 64}
 BYTES = gymnasium.spaces.Box(0, 255, (6, 6, 3), np.uint8)
+WRONG = {
+    "widht": {"widht": 3}, "updates_per_stpe": {"updates_per_stpe": 1.0},
+    "lam": {"problem": Column(lam=[1.0, 2.0])},
+    "default_policy": {"problem": Column(default_policy=[0.5, 0.5])},
+    "method": {"method": Regression()}, "action_values": {"method": Paper()},
+    "updates": {"method": Drogo(updates=3)}, "batch_size": {"method": Drogo(batch_size="all")},
+    "terminal_fraction": {"method": Drogo(terminal_fraction=0.95)},
+    "schedule": {"optimiser": Optimiser()}, "optimiser": {"optimiser": 1e-3},
+    "sides": {"sides": [0.1, -1.0]}, "weight": {"weight": 2.0}, "until_found": {"until_found": 1},
+    "capacity": {"capacity": 1}, "reward": {"reward": 1.0}, "seed": {"seed": -1},
+}  # fmt: skip
+"""Arguments of an online map that cannot be used, by the name that the error has to give."""
 
 
 def test_a_replay_keeps_the_last_chosen_steps_and_visits_are_counted_in_cells():
@@ -198,20 +210,6 @@ def test_images_and_vectors_of_numbers_have_different_cells(shape, high, dtype, 
     assert sides == pytest.approx(np.full(sides.shape, side))
     rate = float(online.state()[0].learner.target_rate)
     assert rate == pytest.approx(0.5 if space.sample().size <= 16 else 0.05)
-
-
-WRONG = {
-    "widht": {"widht": 3}, "updates_per_stpe": {"updates_per_stpe": 1.0},
-    "lam": {"problem": Column(lam=[1.0, 2.0])},
-    "default_policy": {"problem": Column(default_policy=[0.5, 0.5])},
-    "method": {"method": Regression()}, "action_values": {"method": Paper()},
-    "updates": {"method": Drogo(updates=3)}, "batch_size": {"method": Drogo(batch_size="all")},
-    "terminal_fraction": {"method": Drogo(terminal_fraction=0.95)},
-    "schedule": {"optimiser": Optimiser()}, "optimiser": {"optimiser": 1e-3},
-    "sides": {"sides": [0.1, -1.0]}, "weight": {"weight": 2.0}, "until_found": {"until_found": 1},
-    "capacity": {"capacity": 1}, "reward": {"reward": 1.0}, "seed": {"seed": -1},
-}  # fmt: skip
-"""Arguments of an online map that cannot be used, by the name that the error has to give."""
 
 
 @pytest.mark.parametrize("argument", WRONG)

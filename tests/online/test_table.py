@@ -13,6 +13,10 @@ from small_world import BOX, FOUR, WORLD, feed, rows, steps_of
 
 LAM = 20.0
 PLACES = WORLD.observations("coordinates")
+ONE = np.array([0])
+STAYS = Seen(ONE, ONE, ONE, np.array([-1.0]), np.array([False]), np.zeros(1), np.array([7]))
+OFTEN = Seen(np.zeros(2, int), np.zeros(2, int), np.array([1, 0]), np.array([-1.0, -1.0]),
+             np.array([True, False]), np.array([-2.0, 0.0]), np.array([3, 1]))  # fmt: skip
 
 
 def table(columns=None, **options):
@@ -104,12 +108,6 @@ def test_a_bad_terminal_state_is_no_goal_and_optimism_continues(kind):
         assert online.found == is_goal
         if not is_goal:
             assert online.act(here[:1], np.random.default_rng(0)).tolist() == [3]
-
-
-ONE = np.array([0])
-STAYS = Seen(ONE, ONE, ONE, np.array([-1.0]), np.array([False]), np.zeros(1), np.array([7]))
-OFTEN = Seen(np.zeros(2, int), np.zeros(2, int), np.array([1, 0]), np.array([-1.0, -1.0]),
-             np.array([True, False]), np.array([-2.0, 0.0]), np.array([3, 1]))  # fmt: skip
 
 
 def test_untried_actions_and_frequencies_by_hand():

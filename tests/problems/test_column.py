@@ -10,7 +10,7 @@ import needs
 from drogo import Column, Drogo, Regression, collect, exact, fit, load, solve
 from drogo.errors import ArgumentError, DataError
 from drogo.learn import Optimiser, Table
-from raising import raises, refused
+from raising import refused
 from small_data import CHAIN, FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
 
 EVERY = data_of(ROOM, "coordinates", 2000)
@@ -39,8 +39,7 @@ def test_the_exact_solution_of_an_mdp_and_of_data():
     for data, problem in ((EVERY, Column), (EVERY, drogo.Spectrum), (endless, drogo.Continuing)):
         for call in (solve, fit):
             refused(ArgumentError, "costs", call, data, problem(costs=costs))
-    with pytest.raises(AttributeError):
-        _ = of_data.eigenvalues
+    assert not hasattr(of_data, "eigenvalues")
 
 
 @pytest.mark.parametrize("lam", [0.4, 20.0])
@@ -106,9 +105,6 @@ def test_nothing_is_claimed_where_it_cannot_be_known(tmp_path):
     assert np.abs(result.history["cosine_column"]).max() <= 1 + 1e-12
 
 
-# Policies
-
-
 @pytest.fixture(scope="module")
 def with_actions():
     return fit(EVERY, Column(1.0), Regression(action_values=True), network=replace(SMALL, width=64))
@@ -141,9 +137,6 @@ def test_the_policy_of_action_values(with_actions, tmp_path):
     assert (mean, spread) == (-6.0, 0.0)  # six steps around the costly cells
 
 
-# The default policy and the data
-
-
 @pytest.mark.parametrize(
     "method", [Regression(), Regression(action_values=True), Drogo(updates=2000)]
 )
@@ -152,16 +145,13 @@ def test_rewards_of_the_action(method):
     exp(v) = d(0) exp(-1/2) + d(1) exp(-3/2)."""
     data = table_of([0, 0], [1, 1], [-1.0, -3.0], [True, True], copies=6, action=np.array([0, 1]))
     optimiser = Optimiser(step_size=0.05)
+    mostly_first = lambda observations, actions: np.where(actions, 0.2, 0.8)  # noqa: E731
     for policy, first in ((None, 0.5), ([0.9, 0.1], 0.9), (mostly_first, 0.8)):
         value = np.log(first * np.exp(-0.5) + (1 - first) * np.exp(-1.5))
         problem = Column(2.0, default_policy=policy)
         assert solve(data, problem).v[0, 0] == pytest.approx(value, abs=1e-9)
         learned = fit(data, problem, method, optimiser=optimiser)
         assert learned.v[0, 0] == pytest.approx(value, abs=0.02)
-
-
-def mostly_first(observations, actions):
-    return np.where(actions, 0.2, 0.8)
 
 
 @pytest.mark.parametrize("lam", [2.0, 0.1])
@@ -197,8 +187,8 @@ def test_default_policies_and_rewards_of_any_sign():
     assert np.abs(result.v[0] - exact.log_column(ROOM.mdp, 20.0)).max() < 0.05
     # Where half of the steps from 0 lead to 1, which is never left, no value holds. With g = exp(0.2)/2 and h = exp(-1)/2, x0 = g (x0 + x1) and x1 = h (x0 + 1), so that x1 is
     # h / (1 - h g / (1 - g)).
-    with raises(DataError):
-        fit(table_of([0, 0, 1], [1, 2, 1], [-1.0, -1.0, 0.5], [False, True, False]), Column(1.0))
+    data = table_of([0, 0, 1], [1, 2, 1], [-1.0, -1.0, 0.5], [False, True, False])
+    refused(DataError, None, fit, data, Column(1.0))
     g, h = np.exp(0.2) / 2, np.exp(-1) / 2
     x1 = h / (1 - h * g / (1 - g))
     data = table_of([0, 0, 1, 1], [0, 1, 0, 2], [0.2, 0.2, -1.0, -1.0], [False, False, False, True])

@@ -19,6 +19,7 @@ TINY, DENSE = Quasimetric(32, 1, components=8, length=4), PairMLP(32, 1)
 QUICK = Optimiser(step_size=0.01)
 TASKS = [[0.0, -3.0], [-5.0, 1.0], [-np.inf, 0.0]]
 LIVE = ~WORLD.terminal
+NAMES = ["quasimetric", "actions", "drogo"]
 
 
 def data(kind="coordinates", n=1500, policy=None):
@@ -46,15 +47,6 @@ def learned(name):
     }[name]
     truth = {"table": table().v[0]}
     return fit(data(), Goals(), method, network=network, optimiser=QUICK, seeds=2, truth=truth)
-
-
-NAMES = ["quasimetric", "actions", "drogo"]
-
-
-def test_inaccurate_columns_of_an_mdp_are_no_solution(monkeypatch):
-    worse = replace(exact.solve_columns(WORLD.mdp, 20.0), error=np.full(N, 1e-3))
-    monkeypatch.setattr(exact, "solve_columns", lambda mdp, lam: worse)
-    refused(NotConverged, None, solve, WORLD.mdp, Goals())
 
 
 @pytest.mark.parametrize("policy", [None, mostly_right])
@@ -142,8 +134,7 @@ def test_unseen_observations(name):
     assert np.isneginf(goals(terminal, near)).all()  # an episode is over there
     assert goals.transfer([0.0, -3.0])(near).shape == (1,)
     assert np.isfinite(goals.potential(goal=near[0])(near + 0.1)).all()
-    policies = (goals.policy(goal=near[0]), goals.transfer([0.0, -3.0]).policy())
-    for policy in policies:
+    for policy in (goals.policy(goal=near[0]), goals.transfer([0.0, -3.0]).policy()):
         if name == "actions":
             assert policy.probabilities(near).shape == (1, 4)
         else:
@@ -193,9 +184,6 @@ def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
     assert goals.error[0] < 0.3
 
 
-# States that do not repeat
-
-
 def near_enough(observations, goals):
     return np.abs(observations - goals)[:, 0] <= 0.05
 
@@ -230,30 +218,27 @@ def test_continuous_states(problem, network, action_values, tmp_path):
     refused(ArgumentError, None, goals.transfer, [0.0])
 
 
-MIXED = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False],
-                 table=np.eye(3, dtype=np.float32))  # fmt: skip
-PER_ACTION = {"network": TINY, "method": Regression(action_values=True)}
-
-
 def test_what_cannot_be_learned():
     repeating, reached = data(), Goals(reached=near_enough)
     refused(ArgumentError, "network", fit, repeating, Goals(), network=MLP())
-    refused(ArgumentError, "network", fit, repeating, Goals(), **PER_ACTION)
+    per_action = {"network": TINY, "method": Regression(action_values=True)}
+    refused(ArgumentError, "network", fit, repeating, Goals(), **per_action)
     refused(ArgumentError, "radius", fit, repeating, Goals(radius=0.1))
     refused(ArgumentError, "reached", fit, repeating, reached)
     refused(ArgumentError, "truth", fit, repeating, Goals(), truth={"table": np.zeros((3, 3))})
     refused(ArgumentError, "data", fit, data("state"), Goals())
-    refused(DataError, None, fit, MIXED, Goals(), network=TINY)
+    mixed = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False],
+                     table=np.eye(3, dtype=np.float32))  # fmt: skip
+    refused(DataError, None, fit, mixed, Goals(), network=TINY)
     refused(ArgumentError, "reached", fit, line(), Goals())
     refused(ArgumentError, "reached", fit, line(), Goals(radius=0.1, reached=near_enough))
     refused(ArgumentError, "method", fit, line(), Goals(radius=0.1), method=Regression())
     for wrong in (lambda a, b: np.zeros(len(a), bool), lambda a, b: np.ones(len(a), bool)):
         refused(DataError, None, fit, line(), Goals(reached=wrong))
-    numbers = Goals(reached=lambda a, b: a[:, 0] - b[:, 0])
-    refused(ArgumentError, "reached", fit, line(), numbers)
+    refused(ArgumentError, "reached", fit, line(), Goals(reached=lambda a, b: a[:, 0] - b[:, 0]))
 
 
-def test_wrong_uses():
+def test_wrong_uses_and_inaccurate_columns_of_an_mdp(monkeypatch):
     goals, learned_map = table(), learned("quasimetric")
     obs = goals.observations
     status = {"status": ("diverged", "max_updates"), "diverged_at": (7, None)}
@@ -274,3 +259,6 @@ def test_wrong_uses():
     refused(ArgumentError, "source", solve, line(), Goals(radius=0.1))
     refused(ArgumentError, "network", fit, data(), Column(), network=TINY)
     assert solve(data("state"), Goals()).status == ("converged",)
+    worse = replace(exact.solve_columns(WORLD.mdp, 20.0), error=np.full(N, 1e-3))
+    monkeypatch.setattr(exact, "solve_columns", lambda mdp, lam: worse)
+    refused(NotConverged, None, solve, WORLD.mdp, Goals())

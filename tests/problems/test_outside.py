@@ -12,7 +12,7 @@ from drogo import MDP, Column, Drogo, Goals, OnlineTable, Regression, certify, f
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn import Optimiser
 from problems.outside import ColumnWithCost, SquaredLogResidual
-from raising import raises, refused
+from raising import refused
 from small_data import CHAIN, FAST, table_of, world_env
 
 CORRIDOR = table_of([0, 1, 2], [1, 2, 3], -2.0, [False, False, True], copies=50)
@@ -68,14 +68,13 @@ def test_a_problem_from_outside(method, tmp_path):
     mdp = MDP.from_arrays(np.eye(4, k=1)[None], np.array([-1.5, -1.5, -1.5, 0.0]), [3])
     for source in (data, mdp):
         assert solve(source, problem).v[0] == pytest.approx(BY_HAND, abs=1e-9)
-    with raises(ArgumentError, "solution"):  # the environment has other rewards
-        certify(solution, world_env(CHAIN))
+    refused(ArgumentError, "solution", certify, solution, world_env(CHAIN))  # has other rewards
     refused(ArgumentTypeError, "problem", OnlineTable, Discrete(4), Discrete(1), problem)
     solution.save(tmp_path / "fit.npz")
     again = load(tmp_path / "fit.npz")
     assert (type(again.problem), again.problem.cost) == (ColumnWithCost, 0.5)
     assert np.array_equal(again(np.arange(4)), solution(np.arange(4)))
     assert again.potential()(np.arange(4)) == pytest.approx([-3, -2, -1, 0], abs=0.05)
-    with raises(ArgumentError, "problem"):
-        fit(data, ColumnWithCost(lam=4.0, cost=0.25), method, continue_from=solution)
+    other = ColumnWithCost(lam=4.0, cost=0.25)
+    refused(ArgumentError, "problem", fit, data, other, method, continue_from=solution)
     refused(ArgumentError, "cost", ColumnWithCost, cost=-1.0)

@@ -11,7 +11,7 @@ from drogo import MDP, Column, Drogo, GridWorld, Regression, Soft, exact, fit, l
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError, NotConverged
 from drogo.exact.soft import soft_values
 from drogo.learn import Optimiser
-from raising import raises, refused
+from raising import refused
 from small_data import CHAIN, FAST, ROOM, SMALL, data_of, line, table_of, world_env
 
 # From 0, action 0 leads to 1 and from there to the end 2. Action 1 leads there at once, or to the
@@ -81,9 +81,8 @@ def test_it_is_column_where_each_action_has_one_outcome(tmp_path):
     assert np.allclose(both[2.0,].v, first.v, atol=1e-4)
     assert not np.allclose(both[5.0,].v, first.v, atol=0.1)
     paid = replace(data, reward=np.where(data.state == 3, 0.3, data.reward), outcome=None)
-    assert fit(paid, Soft(2.0), Drogo()).status == (
-        "converged",
-    )  # nothing bounds values from above
+    # Nothing bounds values from above.
+    assert fit(paid, Soft(2.0), Drogo()).status == ("converged",)
     few = Drogo(updates=300, batch_size=200)
     assert fit(line(), Soft(2.0), few, network=SMALL).status[0] in ("unverified", "max_updates")
 
@@ -164,14 +163,14 @@ def test_refusals():
         refused(DataError, "terminated", call, known[~known.terminated], Soft())
     for method in (drogo.Paper(), Drogo(scaled=False), Drogo(action_values=False), drogo.GDO()):
         refused(ArgumentError, "method", fit, known, Soft(), method)
-    with raises(DataError, "reward"):  # nothing says whether the values are finite
-        fit(replace(line(), reward=np.ones(len(line())), outcome=None), Soft())
+    # Nothing says whether the values are finite.
+    gains = replace(line(), reward=np.ones(len(line())), outcome=None)
+    refused(DataError, "reward", fit, gains, Soft())
     spaces = gymnasium.spaces.Box(0, 1, (3,)), gymnasium.spaces.Discrete(2)
     refused(ArgumentTypeError, "problem", drogo.OnlineMap, *spaces, Soft())
     learned = fit(known, Soft(), Regression(updates=1))
-    assert "drogo.solve" in str(
-        refused(ArgumentError, "solution", drogo.certify, learned, world_env(CHAIN))
-    )
+    error = refused(ArgumentError, "solution", drogo.certify, learned, world_env(CHAIN))
+    assert "drogo.solve" in str(error)
 
 
 def test_on_slippery_ice_it_takes_the_way_round_the_holes():

@@ -16,6 +16,8 @@ DATA, CORRIDOR = corridor()
 TABULAR = {"seeds": 2, "optimiser": Optimiser(step_size=0.03)}
 DEFAULT = Spectrum(3, matrix="default", lam=6.0)
 STATES = np.arange(7)
+ONES, ANGLES = np.ones(12), 2 * np.pi * np.arange(12) / 12 + 0.4
+WAVE, OTHER = np.cos(ANGLES), np.sin(ANGLES)
 
 
 def truth_of(mdp, problem):
@@ -51,6 +53,7 @@ def test_allo_learns_each_vector_and_the_penalty_is_above_the_eigenvalues():
     assert np.allclose(np.linalg.norm(result.v, axis=2), 1)
     assert np.allclose(result(STATES), result.v, atol=1e-6)
     assert result.error == pytest.approx(1 - result.cosines.min(axis=1), abs=1e-6)
+    assert np.allclose(result.cosines, result.score(known), atol=1e-9)
     mean = result.score(known).mean(axis=1)
     assert np.allclose(result.history["cosine_exact"][-1], mean, atol=1e-6)
     eigenvalues = truth_of(CORRIDOR, DEFAULT).eigenvalues  # from -0.056 to 0.5
@@ -96,24 +99,6 @@ def test_gdo_and_ggdo_learn_subspaces_of_which_rotations_give_the_vectors(tmp_pa
     assert np.array_equal(again.potential(1)(STATES), values)
 
 
-def test_a_sweep_is_its_fits():
-    problem = Spectrum(2, matrix="default", lam=[6.0, 3.0])
-    method = ALLO(updates=40, penalty=[1.0, 2.0])
-    swept = fit(DATA, problem, method, **TABULAR)
-    assert list(swept) == [(6.0, 1.0), (6.0, 2.0), (3.0, 1.0), (3.0, 2.0)]
-    for (lam, penalty), result in swept.items():
-        alone = fit(DATA, replace(problem, lam=lam), replace(method, penalty=penalty), **TABULAR)
-        for name in ("problem", "method", "status"):
-            assert getattr(result, name) == getattr(alone, name)
-        for name in ("v", "eigenvalues", "cosines"):
-            assert np.allclose(result.arrays[name], alone.arrays[name], atol=1e-5)
-        known = truth_of(CORRIDOR, result.problem)
-        assert np.allclose(result.cosines, result.score(known), atol=1e-9)
-
-
-# What converged means
-
-
 def ring_of(n):
     state = np.repeat(np.arange(n), 2)
     return table_of(state, (state + np.tile([1, -1], n)) % n, -1.0, copies=2)
@@ -123,10 +108,6 @@ def evaluated(data, columns, kind=ALLO):
     network = Fixed(jnp.asarray(np.stack(columns, axis=1), jnp.float32))
     method, frozen = kind(updates=1), Optimiser(step_size=1e-9)
     return fit(data, Spectrum(len(columns)), method, network=network, optimiser=frozen)
-
-
-ONES, ANGLES = np.ones(12), 2 * np.pi * np.arange(12) / 12 + 0.4
-WAVE, OTHER = np.cos(ANGLES), np.sin(ANGLES)
 
 
 @pytest.mark.parametrize(

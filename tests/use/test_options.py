@@ -12,7 +12,9 @@ from drogo.use.options import Option, OptionWrapper, learned_option, make_option
 from drogo_paper.agents.even_map import EvenMap
 from ledge import LAST, LEFT, NETWORK, RIGHT, Ledge, all_steps, policy, seen, spaces, table
 from raising import refused
+from small_data import world_env
 
+WORLD = GridWorld.parse("step-limit: 9\n\n#######\n#S...G#\n#######")
 VALLEY = np.array([2.0, 0.0, -1.0, 0.0, 8.0])
 
 
@@ -54,20 +56,13 @@ def test_options_cross_valleys_or_climb():
     assert follow(make_option(Line(P, [1]), np.array([0.0, 1.0]), discount=0.5), 2) == [0, None]
 
 
-WORLD = GridWorld.parse("step-limit: 9\n\n#######\n#S...G#\n#######")
-
-
-def corridor(kind="state"):
-    return gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation=kind)
-
-
 def go_right(*, until=3, begins=lambda state: state < 3):
     return Option(lambda state: 0, begins, lambda state: state >= until, "right")
 
 
 def test_the_arithmetic_of_an_option():
     """Three steps of -1 with a discount of 1/2: -1 - 1/2 - 1/4, and 1/8 is what follows."""
-    env = OptionWrapper(corridor(), [go_right()], 0.5)
+    env = OptionWrapper(world_env(WORLD), [go_right()], 0.5)
     assert env.action_space.n == 5
     env.reset(seed=0)
     assert env.action_masks().tolist() == [True] * 5
@@ -79,7 +74,7 @@ def test_the_arithmetic_of_an_option():
     assert (reward, terminated, info["steps"], info["discount"]) == (-1, True, 1, 0.5)
     assert not info["option_unavailable"]
     stays = Option(lambda state: 3, lambda state: True, lambda state: False)
-    env = OptionWrapper(corridor(), [stays], 1.0, limit=4)
+    env = OptionWrapper(world_env(WORLD), [stays], 1.0, limit=4)
     env.reset(seed=0)
     *_, info = env.step(4)
     assert (info["steps"], info["option_cut"]) == (4, True)
@@ -91,7 +86,7 @@ def test_the_arithmetic_of_an_option():
 
 @pytest.mark.parametrize(("begins", "steps"), [(False, 1), (True, 4)])
 def test_an_option_that_may_not_begin_takes_one_step_and_none_outlives_its_episode(begins, steps):
-    env = OptionWrapper(corridor(), [go_right(until=99, begins=lambda state: begins)], 0.5)
+    env = OptionWrapper(world_env(WORLD), [go_right(until=99, begins=lambda state: begins)], 0.5)
     env.reset(seed=0)
     state, _, terminated, _, info = env.step(4)
     assert (int(state), info["steps"], terminated) == (steps, steps, begins)
@@ -118,7 +113,7 @@ def test_errors_of_options(monkeypatch):
     refused(ArgumentError, "discount", make_option, Line(), VALLEY, discount=1.0)
     refused(ArgumentError, "world", make_option, Line(observations=np.zeros(5)), VALLEY)
     refused(ArgumentError, "observation", make_option(Line(), VALLEY).policy, 7)
-    refused(ArgumentError, "action", OptionWrapper(corridor(), [go_right()]).step, 5)
+    refused(ArgumentError, "action", OptionWrapper(world_env(WORLD), [go_right()]).step, 5)
     refused(ArgumentError, "env", OptionWrapper, gymnasium.make("Pendulum-v1"), [])
     monkeypatch.setattr(options, "MOST_SWEEPS", 1)
     refused(NumericalError, "discount", make_option, Line(), VALLEY)

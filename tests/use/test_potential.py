@@ -15,20 +15,15 @@ from raising import raises, refused
 from random_mdps import corridor
 from small_data import data_of
 
-
-def ordered_pairs_of_cells(world):
-    """Pairs of neighbouring free cells of the map."""
-    for i, (row, column) in enumerate(world.cells):
-        for j, (other_row, other_column) in enumerate(world.cells):
-            if abs(row - other_row) + abs(column - other_column) == 1:
-                yield i, j
+WORLD = GridWorld.parse("######\n#S..G#\n######")
 
 
 @pytest.mark.parametrize("name", ["grid-task", "four-rooms", "grid-maze", "grid-room"])
 def test_scale_is_the_mean_over_ordered_pairs_of_cells(name):
     world = GridWorld.load(name)
     v = exact.log_column(world.mdp, 20.0)
-    by_hand = np.mean([abs(v[i] - v[j]) for i, j in ordered_pairs_of_cells(world)])
+    apart = np.abs(np.array(world.cells)[:, None] - world.cells).sum(axis=2)
+    by_hand = np.abs(v[:, None] - v)[apart == 1].mean()
     assert mean_step(v, world.mdp.neighbours) == pytest.approx(by_hand, rel=1e-12)
     assert mean_step(normalised(v, world.mdp.neighbours), world.mdp.neighbours) == pytest.approx(1)
 
@@ -79,8 +74,7 @@ def test_a_callable_is_normalised_by_transitions():
     # The differences are 4 and 8, and 6 on average.
     np.testing.assert_allclose(phi([[0.0], [1.0], [3.0]]), [0, -4 / 6, -2])
     world = GridWorld.load("four-rooms")
-    env = gymnasium.make("drogo/FourRooms-v0", observation="coordinates")
-    data = collect(env, 20_000, seed=0)
+    data = collect(gymnasium.make("drogo/FourRooms-v0", observation="coordinates"), 20_000, seed=0)
     np.testing.assert_array_equal(data.neighbours, world.mdp.neighbours)
 
 
@@ -117,9 +111,6 @@ def test_other_observations_go_to_another_potential():
     assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
     for wrong in ((twice, np.array([1.0, 2.0, 3.0])), (np.array(3), np.zeros(1))):
         refused(ArgumentError, None, Potential.from_states, *wrong)
-
-
-WORLD = GridWorld.parse("######\n#S..G#\n######")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from hypothesis import strategies as st
 
-import needs
 from drogo import GoalShaping, GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.potential import mix, shaping_reward
@@ -222,11 +221,10 @@ def test_rewards_of_the_goal_of_the_episode_and_of_others_and_their_errors():
 
 
 @pytest.mark.slow
-def test_hindsight_of_stable_baselines3_samples_shaped_rewards():
+def test_hindsight_of_stable_baselines3_samples_shaped_rewards(sb3):
     def negative_distance(seen, goals):
         return -np.abs(seen - goals).sum(axis=1)
 
-    sb3 = needs.module("stable_baselines3")
     env = GoalShaping(reaching("coordinates"), negative_distance, discount=0.9)
     hindsight = {"replay_buffer_class": sb3.HerReplayBuffer,
                  "replay_buffer_kwargs": {"copy_info_dict": True, "n_sampled_goal": 4}}  # fmt: skip

@@ -27,6 +27,9 @@ FACTS = {
     "grid-maze-large": (29, 29, 394, 7, 1, 1000, -146),
     "four-rooms-multigoal": (13, 13, 104, 32, 4, 200, None),
 }
+ROOM = "#####\n#S.G#\n#####"
+HEADERS = ("goal S: 0", "speed: 3", "reward x: low", "step-limit: 0", "reward x: 2", "goal G: inf")
+MAZE = GridWorldEnv("grid-maze", "state", start="uniform")
 
 
 def best_return(world):
@@ -108,9 +111,6 @@ def test_registered_in_any_order_of_import_without_heavy_packages(imports):
     assert done.stdout.split() == ["grid-maze-large", "four-rooms"]
 
 
-MAZE = GridWorldEnv("grid-maze", "state", start="uniform")
-
-
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 2**31))
 @settings(max_examples=50)
 def test_steps_follow_the_mdp(actions, seed):
@@ -165,10 +165,6 @@ def test_starts_and_wrong_arguments():
     for argument, value in {**wrong, "render_mode": "human"}.items():
         refused(ArgumentError, argument, GridWorldEnv, "four-rooms", **{argument: value})
     refused(ArgumentError, "action", MAZE.step, 4)
-
-
-ROOM = "#####\n#S.G#\n#####"
-HEADERS = ("goal S: 0", "speed: 3", "reward x: low", "step-limit: 0", "reward x: 2", "goal G: inf")
 
 
 def test_small_maps_headers_rewards_and_other_ways_to_write_them():

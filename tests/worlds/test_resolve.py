@@ -12,9 +12,27 @@ from drogo.problems.worse_ends import notes_of, suitable_lam
 from drogo.worlds.grid import COLOURS
 from drogo.worlds.minigrid import NotSearchable
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
-from raising import raises, refused
+from raising import refused
 
 MAP = "#####\n#S.G#\n#####"
+TRAP = "goal L: -6\n\n########\n#S.L..G#\n########"
+MODULE = """
+import gymnasium
+
+class Chain(gymnasium.Env):
+    observation_space = gymnasium.spaces.Discrete(3)
+    action_space = gymnasium.spaces.Discrete(2)
+
+gymnasium.register("Chain-v0", entry_point=Chain, kwargs={})
+gymnasium.register("Broken-v0", entry_point="my_missing_module:Broken")
+"""
+WRONG = {
+    "four-rooms": [{"reward": -1.0}, {"observation": "symbolic"}, {"layout": 0}, {"key": "image"}],
+    "drogo/FourRooms-v0": [{"tile": 3}],
+    "CartPole-v1": [{"observation": "pixels"}, {"layout": 1}, {"tile": 3}],
+    "MiniGrid-Empty-5x5-v0": [{"observation": "one-hot"}, {"layout": -1}, {"key": ["image"]}],
+}
+LIMITS = [("MountainCar-v0", 200), ("Acrobot-v1", 500), ("CliffWalking-v1", 1000)]
 
 
 def test_maps_their_ids_and_digests(tmp_path):
@@ -43,8 +61,7 @@ def test_environments_of_gymnasium_and_their_keys():
     assert world.digest["spec"]["entry_point"].startswith("gymnasium.envs.toy_text")
     unclear, car = resolve("CliffWalking-v1"), resolve("MountainCar-v0")
     assert unclear.known_mdp is car.known_mdp is None
-    with raises(MDPError):
-        _ = unclear.mdp
+    refused(MDPError, None, lambda: unclear.mdp)
     assert callable(car.sampling["start"])
     assert car.sampling["reward"] == -1
     keys = ("a+b", ["a+b"], ("a", "b"), ("b", "a"))
@@ -57,10 +74,11 @@ def test_environments_of_gymnasium_and_their_keys():
     lake = resolve("FrozenLake-v1", terminal_reward=-3.0)
     assert set(collect(lake.env, 50, seed=0, **lake.sampling).terminal_rewards) == {-3.0}
     assert lake.known_mdp is None  # it has the lake's own ends
+    # A hole of the lake is as bad as the longest episode that was seen, of any length.
+    states, costs = np.array([5, 15]), Costs(step=1.0, best=1.0, worth=60.0)
+    truth = resolve("FrozenLake-v1").truth(states, states, 20.0, costs)
+    assert truth["column"] == pytest.approx([-3.0, 0.0])
     refused(ArgumentError, "terminal_reward", resolve, "grid-task", terminal_reward=-3.0)
-
-
-TRAP = "goal L: -6\n\n########\n#S.L..G#\n########"
 
 
 def test_a_map_that_leads_into_the_worse_end(tmp_path):
@@ -115,31 +133,10 @@ def test_an_environment_of_another_module(tmp_path, monkeypatch):
     refused(ArgumentError, None, resolve, "Broken-v0")
 
 
-MODULE = """
-import gymnasium
-
-class Chain(gymnasium.Env):
-    observation_space = gymnasium.spaces.Discrete(3)
-    action_space = gymnasium.spaces.Discrete(2)
-
-gymnasium.register("Chain-v0", entry_point=Chain, kwargs={})
-gymnasium.register("Broken-v0", entry_point="my_missing_module:Broken")
-"""
-
-
 def test_names_that_stand_for_no_world():
     hints = {"four-roms": "four-rooms", "CliffWalking-v7": "CliffWalking-v1"}
     for name in (*hints, "drogo/GridWorld-v0", "no_such_module:Chain-v0"):
-        error = refused(ArgumentError, "name", resolve, name)
-        assert hints.get(name, "") in str(error)
-
-
-WRONG = {
-    "four-rooms": [{"reward": -1.0}, {"observation": "symbolic"}, {"layout": 0}, {"key": "image"}],
-    "drogo/FourRooms-v0": [{"tile": 3}],
-    "CartPole-v1": [{"observation": "pixels"}, {"layout": 1}, {"tile": 3}],
-    "MiniGrid-Empty-5x5-v0": [{"observation": "one-hot"}, {"layout": -1}, {"key": ["image"]}],
-}
+        assert hints.get(name, "") in str(refused(ArgumentError, "name", resolve, name))
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -151,19 +148,9 @@ def test_options_that_do_not_apply(name):
         refused(ArgumentError, *options, resolve, name, **options)
 
 
-LIMITS = [("MountainCar-v0", 200), ("Acrobot-v1", 500), ("CliffWalking-v1", 1000)]
-
-
 @pytest.mark.parametrize(("name", "longest"), LIMITS)
 def test_an_agent_is_trained_with_a_time_limit(name, longest):
     env = resolve(name).make(limited=True)
     env.reset(seed=0)
     flags = [env.step(int(name != "CliffWalking-v1"))[2:4] for _ in range(longest)]
     assert flags == [(False, False)] * (longest - 1) + [(False, True)]
-
-
-def test_the_truth_has_the_costs_of_the_data():
-    """A hole of the lake is as bad as the longest episode that was seen, of any length."""
-    lake, states = resolve("FrozenLake-v1"), np.array([5, 15])
-    truth = lake.truth(states, states, 20.0, Costs(step=1.0, best=1.0, worth=60.0))
-    assert truth["column"] == pytest.approx([-3.0, 0.0])

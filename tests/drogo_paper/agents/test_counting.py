@@ -14,8 +14,6 @@ from raising import refused
 RIGHT, LEFT = 0, 1
 RIVER = river_swim()
 run_counting = partial(counting.run_counting, RIVER)
-HALVING = 1 / np.log(2)
-"""With this lambda, a reward of -1 halves."""
 
 
 @dataclass
@@ -72,7 +70,8 @@ def step(state, next_state, reward=-1.0, *, action=0, next_action=0, ended=False
 
 
 def default(states=2, actions=1, **options):
-    settings = {"lam": HALVING, "step_size": 0.5, "weight": 3.0, **options}
+    """With this lambda, a reward of -1 halves."""
+    settings = {"lam": 1 / np.log(2), "step_size": 0.5, "weight": 3.0, **options}
     return counting.DefaultCounts(states, actions, **settings)
 
 

@@ -6,24 +6,25 @@ import gymnasium
 import numpy as np
 import pytest
 
-import needs
-from drogo import Column, GridWorld, OnlineTable
+import small_world
+from drogo import Column, OnlineTable
 from drogo.errors import ArgumentError
 from drogo_paper.agents import Cycle, discover_deep
 from drogo_paper.agents.deep import as_numbers, make_agent, train_agent
 from drogo_paper.agents.rivals import RND, OwnValue
 from drogo_paper.agents.trained import Evaluations, Trained
 from ledge import FALL, LAST, NETWORK, Ledge
-from raising import raises, refused
+from raising import refused
+from small_world import WORLD
 
-WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S..G#\n#.x..#\n######")
 SEEN = WORLD.observations("coordinates")
 FEW = {"learning_starts": 20, "train_freq": 4, "buffer_size": 300, "batch_size": 8,
        "policy_kwargs": {"net_arch": [8]}, "seed": 0}  # fmt: skip
+SIZES = {"DQN": {"learning_starts": 50, "buffer_size": 300}, "PPO": {"n_steps": 64}}
 
 
 def make():
-    return as_numbers(gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates"))
+    return as_numbers(small_world.make(step_limit=20))
 
 
 def table(**options):
@@ -32,9 +33,7 @@ def table(**options):
 
 
 @pytest.fixture(scope="module")
-def evaluating():
-    needs.module("torch").set_num_threads(1)
-    needs.module("stable_baselines3")
+def evaluating(sb3):
     from drogo_paper.agents import evaluator
 
     return evaluator
@@ -86,8 +85,8 @@ def test_evaluations_of_several_environments_and_continued_ones(evaluating):
     assert again.trained({}).steps.tolist() == [10, 20, 25, 30]
     assert again.trained({}).deaths.tolist() == [10, 20, 25, 30]
     assert again.trained({}).maps.shape == (4, len(SEEN))
-    with raises(ValueError):
-        evaluating.Evaluator(make(), Evaluations(10)).continue_from(first.arrays())
+    other = evaluating.Evaluator(make(), Evaluations(10))
+    refused(ValueError, None, other.continue_from, first.arrays())
 
 
 @pytest.mark.parametrize("has_map", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -114,14 +113,9 @@ def test_a_map_explores_for_a_dqn_if_that_is_asked_for(evaluating):
     refused(ArgumentError, "explore", train_agent, "ppo", make, table(), steps=5, explore=True)
 
 
-SIZES = {"DQN": {"learning_starts": 50, "buffer_size": 300}, "PPO": {"n_steps": 64}}
-
-
 @pytest.mark.parametrize("rival", ["RND", "own value"])
 @pytest.mark.parametrize("algorithm", SIZES)
-def test_agents_train_with_rivals(evaluating, rival, algorithm):
-    import stable_baselines3 as sb3
-
+def test_agents_train_with_rivals(sb3, rival, algorithm):
     from drogo.integrations.sb3 import LearnMap
 
     shaping = RND(make().observation_space, width=16) if rival == "RND" else OwnValue(weight=0.1)
@@ -136,8 +130,7 @@ def test_agents_train_with_rivals(evaluating, rival, algorithm):
 def test_a_bonus_falls_where_it_was_paid():
     rnd = RND(gymnasium.spaces.Box(-1, 1, (2,), np.float32), step_size=1e-2, width=32)
     often, never = np.full((8, 2), 0.3, np.float32), np.full((8, 2), -0.8, np.float32)
-    noise = np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32)
-    for change in noise:
+    for change in np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32):
         rnd.observe(often, np.zeros(8), np.zeros(8), often + change, np.zeros(8))
         rnd.train()
     over = np.zeros(8, bool)

@@ -10,22 +10,20 @@ from drogo_paper.agents import Cycle, Kind, Training, discover, learn_with_optio
 from drogo_paper.agents.option_learning import Offered, Rules, advance, first_agents
 from drogo_paper.agents.options import TabularOption, best_values, solve_option, sum_along
 from drogo_paper.agents.representations import Memory, empirical_mdp, log_perron, make_vectors
-from raising import raises, refused
+from raising import refused
 
 CHAIN = np.array([[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]])
 """Five states in a row; left and right, and a blocked move stays."""
 VALLEY = np.array([2.0, 0.0, -1.0, 0.0, 8.0])
 HALL = GridWorld.parse("#######\n#S...G#\n#######").without_goals()
 CORRIDOR = GridWorld.parse("######\n#S..G#\n######")
-RIGHT, DOWN, LEFT, UP = range(4)
+RIGHT, DOWN, LEFT = range(3)
 HALVING = 1 / np.log(2)
 NEVER = 0.9999  # of two numbers: explores with epsilon 1, and takes the last choice that there is
 
 
 def test_an_option_crosses_a_valley():
-    """With a discount of 1/2, from state 1: left gains 2; right gains -1 + 1/2 + 8/4 = 1.5.
-    From state 2: right gains 1 + 8/2 = 5, left 1 + 2/2 = 2. From state 0, right gains
-    -2 + (2 by going back)/2 = -1 at best: it ends there."""
+    """The numbers of `use/test_options.py`."""
     option = solve_option(CHAIN, VALLEY, discount=0.5)
     assert option.value.tolist() == [0, 2, 5, 8, 0]
     assert option.action[1:4].tolist() == [0, 1, 1]  # left, right, right
@@ -161,8 +159,8 @@ def test_options_are_followed_to_their_end():
     assert option.ends.tolist() == [[False] * 4 + [True]] * 2
     assert option.action[:, :4].tolist() == [[RIGHT] * 4] * 2
     assert walks.visited[:, -1].tolist() == [1, 1]
-    with raises(ArgumentError, "world"):
-        discover(GridWorld.load("grid-task"), None, Cycle(1), seeds=[1])
+    with_goals = GridWorld.load("grid-task")
+    refused(ArgumentError, "world", discover, with_goals, None, Cycle(1), seeds=[1])
 
 
 def to_the_right(*ends):
@@ -233,5 +231,5 @@ def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
     np.testing.assert_array_equal(both["none"].runs.q[1, :, :4], alone["none"].runs.q[0, :, :4])
     assert both["none"].inside.tolist() == [0, 0]
     assert (both["given"].inside > 0.2).all()
-    with raises(ArgumentError, "world"):
-        learn_with_options(CORRIDOR.without_goals(), kinds, training, seeds=[1])
+    without = CORRIDOR.without_goals()
+    refused(ArgumentError, "world", learn_with_options, without, kinds, training, seeds=[1])

@@ -1,4 +1,5 @@
-"""Q-learning against a plain Python loop, its measures, shaping with potentials, and one stage."""
+"""Q-learning against a plain Python loop, its measures (also after every step, from a log of changes of
+the greedy policy), shaping with potentials, and one stage."""
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError
 from drogo.potential import mean_step
 from drogo_paper.agents import Grid, MapSettings, Training, compare, one_stage, shaping_experiment
+from drogo_paper.agents.every_step import Walk, last_different
 from drogo_paper.agents.q_learning import Runs, fewest_steps, optimal_values, q_learning
 from drogo_paper.agents.training import draw_random_numbers
 from raising import raises, refused
@@ -16,9 +18,22 @@ from raising import raises, refused
 WINDY = GridWorld.parse("#######\n#S.x.G#\n#.#...#\n#..x..#\n#######")
 SMALL = GridWorld.parse("step-limit: 30\n\n######\n#S..G#\n#.x..#\n######")
 draw = jax.jit(draw_random_numbers, static_argnums=2)
+NEVER = np.inf
+FIRST = ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1)
+MOST = ([[300, NEVER], [NEVER, NEVER], [900, 800]], [-1, -1, -1], 2)
+HIGHEST = ([[300, NEVER], [NEVER, NEVER], [NEVER, 800]], [-9, -1, -2], 2)
+RUNS = {"weight": np.full(3, 0.5), "step_size": np.ones(3), "seed": np.arange(3)}
+LEFT, RIGHT = 1, 2
+CORRIDOR = Walk(
+    next_state=np.array([[0, 1], [0, 2], [2, 2]]),
+    reward=np.array([[-1.0, -1.0], [-1.0, -1.0], [0.0, 0.0]]),
+    terminal=np.array([False, False, True]),
+    start=0,
+    step_limit=5,
+)
 
 
-def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsilon=0.05):
+def reference(world, potential, weight, step_size, seed, steps, every, discount=0.99, epsilon=0.05):
     """Tabular Q-learning as a plain loop: action values, greedy returns and visits."""
     f = np.float32
     q, start = np.zeros((world.n_states, 4), f), int(world.start.argmax())
@@ -29,10 +44,10 @@ def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsi
             action = int(choice * 4) if explore < f(epsilon) else int(q[state].argmax())
             following = int(world.next_state[state, action])
             terminal = world.terminal[following]
-            shaping = float(f(discount)) * phi[following] - phi[state]
+            shaping = float(f(discount)) * potential[following] - potential[state]
             shaped = f((1 - weight) * world.reward[state] + weight * shaping)
             target = shaped + f(discount) * (f(0) if terminal else q[following].max())
-            q[state, action] = (1 - f(alpha)) * q[state, action] + f(alpha) * target
+            q[state, action] = (1 - f(step_size)) * q[state, action] + f(step_size) * target
             visits += world.low_reward[following]
             taken += 1
             over = terminal or taken >= world.step_limit
@@ -50,34 +65,21 @@ def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsi
     return q, np.array(returns), visits
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("alpha", [0.3, 1.0])
-def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
-    world, phi = WINDY, np.linspace(-3, 0, WINDY.n_states)
-    seeds, done = np.array([0, 1, 5]), []
-    arrays = {"weight": np.full(3, weight), "step_size": np.full(3, alpha), "seed": seeds}
+def test_agrees_with_a_plain_loop_step_for_step():
+    """Whatever the other runs are, whose weights, step sizes, seeds and potentials differ."""
+    world, done, scale = WINDY, [], np.arange(1, 7)[:, None]
+    arrays = {"weight": np.repeat([0.0, 0.5, 1.0], 2), "step_size": np.tile([0.3, 1.0], 3),
+              "seed": np.array([0, 1, 5, 7, 8, 8]),
+              "potential": scale * np.linspace(-3, 0, world.n_states)}  # fmt: skip
     training = Training(world.step_limit, world.low_reward, steps=2600)
-    arrays |= {"potential": np.tile(phi, (3, 1)), "progress": done.append}
-    runs = q_learning(world.mdp, training, **arrays)
+    runs = q_learning(world.mdp, training, **arrays, progress=done.append, threads=2)
     assert done == [13, 26]
-    for run, seed in enumerate(seeds):
-        q, returns, visits = reference(world, phi, weight, alpha, seed, 2600, 100)
+    for run in range(6):
+        one = {name: part[run] for name, part in arrays.items()}
+        q, returns, visits = reference(world, **one, steps=2600, every=100)
         np.testing.assert_array_equal(runs.q[run], q)
         np.testing.assert_array_equal(runs.returns[run], returns)
         assert runs.low_reward_visits[run] == visits
-
-
-def test_a_run_does_not_depend_on_the_others():
-    world = GridWorld.load("four-rooms")
-    settings = {"weight": np.array([0, 0.25, 1.0]), "step_size": np.array([0.1, 0.3, 1.0])}
-    phi = np.random.default_rng(0).normal(size=(3, world.n_states))
-    settings |= {"potential": phi, "seed": np.array([3, 3, 7])}
-    run = (world.mdp, Training(200, world.low_reward, steps=2000))
-    together = q_learning(*run, **settings, threads=2)
-    for k in range(3):
-        alone = q_learning(*run, **{name: part[[k]] for name, part in settings.items()})
-        assert np.array_equal(alone.returns[0], together.returns[k])
-        assert np.array_equal(alone.q[0], together.q[k])
 
 
 def test_stochastic_worlds_and_many_starts():
@@ -122,12 +124,6 @@ def test_compare_gives_every_setting():
     np.testing.assert_array_equal(plain, half)
 
 
-NEVER = np.inf
-FIRST = ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1)
-MOST = ([[300, NEVER], [NEVER, NEVER], [900, 800]], [-1, -1, -1], 2)
-HIGHEST = ([[300, NEVER], [NEVER, NEVER], [NEVER, 800]], [-9, -1, -2], 2)
-
-
 @pytest.mark.parametrize(("steps", "before", "chosen"), [FIRST, MOST, HIGHEST])
 def test_the_setting_that_is_reported(steps, before, chosen):
     """The first to be optimal with all seeds, or with most of them, or with the highest return."""
@@ -151,14 +147,11 @@ def test_wrong_use(unchecked):
     wrong = {"steps": 150, "epsilon": 2.0, "discount": -1.0, "step_limit": 10**400}
     for name, value in wrong.items():
         refused(ArgumentError, name, Training, **{"step_limit": 40, name: value})
-    with raises(ArgumentError, "low_reward"):
-        q_learning(mdp, Training(40, low_reward=np.zeros(WINDY.n_states)), **arrays)
+    training = Training(40, low_reward=np.zeros(WINDY.n_states))
+    refused(ArgumentError, "low_reward", q_learning, mdp, training, **arrays)
     refused(ArgumentError, "discount", optimal_values, mdp, 1.5)
     for name, value in {"map": "magic", "map_every": 7, "lam": 0.0, "sweeps": -1}.items():
         refused(ArgumentError, name, run_one_stage, SMALL, steps=100, **{name: value})
-
-
-RUNS = {"weight": np.full(3, 0.5), "step_size": np.ones(3), "seed": np.arange(3)}
 
 
 def run_one_stage(world, steps, keep_maps=False, **settings):
@@ -234,3 +227,46 @@ def test_shaping_helps_and_avoids_the_costly_cells(optimised):
     assert exactly.low_reward_visits.mean < successor.low_reward_visits.mean
     assert exactly.apart["steps_to_optimal"]
     assert not successor.apart["steps_to_optimal"]
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ([(0, RIGHT), (1, RIGHT), (0, LEFT), (0, RIGHT), (1, RIGHT)], 4),
+        ([(0, RIGHT), (1, RIGHT), (0, LEFT), (0, LEFT)], 3),  # the final return is -5
+        ([(0, RIGHT), (1, LEFT), (1, RIGHT), (0, RIGHT)], 3),
+        ([(1, LEFT), (0, LEFT), (1, RIGHT)], 1),  # state 1 cannot be left to the goal at once
+    ],
+)
+def test_the_last_step_with_another_return(log, expected):
+    """From 0 to 2 takes two steps, and five where a step leads back again and again."""
+    state, bits = map(np.array, zip(*log, strict=True))
+    assert last_different(CORRIDOR, state, bits, np.random.default_rng(0)) == expected
+
+
+def test_ties_are_broken_at_random():
+    """With both actions equally good, one episode in two takes more than two steps."""
+    best = np.array([[False, True], [True, True], [True, True]])
+    assert CORRIDOR.returns(best)[:2] == (-5.0, -2.0)
+    rng = np.random.default_rng(0)
+    assert {CORRIDOR.sample(best, rng) for _ in range(50)} == {-5.0, -4.0, -2.0}
+    state, bits = np.zeros(200, dtype=int), np.full(200, RIGHT)
+    state[50], bits[50] = 1, RIGHT  # a tie until then
+    assert 40 < last_different(CORRIDOR, state, bits, rng) <= 51
+
+
+def test_it_agrees_with_evaluations_after_every_step():
+    world = GridWorld.parse("#######\n#S...G#\n#.x...#\n#######")
+    training = Training(20, steps=2000, every=1, every_step=True)
+    runs = q_learning(
+        world.mdp, training, potential=np.zeros((8, world.n_states)), weight=np.zeros(8),
+        step_size=np.repeat([0.3, 1.0], 4), seed=np.arange(8),
+    )  # fmt: skip
+    different = runs.returns != runs.returns[:, -1:]
+    expected = [np.flatnonzero(row)[-1] + 2 for row in different]  # row k is after step k + 1
+    away = np.abs(runs.until_final - expected)
+    # With a step size of 1 there are ties, which are broken by other random numbers.
+    assert (away[:4].max(), away.max() <= 2) == (0, True)
+    arrived = runs.arrived[:, -1]
+    assert (runs.steps_to_optimal[arrived] == runs.until_final[arrived]).all()
+    refused(ArgumentError, "mdp", Walk.of, GridWorld.load("four-rooms-multigoal").mdp, 10)

@@ -24,6 +24,33 @@ from drogo_paper.engines.store import Record
 MAP = "step-limit: 40\n\n#######\n#S.x.G#\n#..x..#\n#.....#\n#######\n"
 WORLD = GridWorld.parse(MAP)
 SHORT = ("--iterations", 3, "--steps", 8, "--seeds", 2)
+FLAGS = ("weight 1.5", "map network", "observation pixels", "reward -1", "no-explore")
+WRONG = {
+    "options CartPole-v1": "env",
+    "options four-rooms-multigoal": "env",
+    "options four-rooms --iterations 0": "iterations",
+    "options four-rooms --step-size 0": "step_size",
+    "options four-rooms --p-option 2": "p_option",
+    "options four-rooms --discount 1": "discount",
+    "shape mine.txt --steps 150": "steps",
+    "shape mine.txt --seeds 0": "--seeds",
+    "shape mine.txt --potential absent.npz": "MissingFile",
+    "shape CartPole-v1": "env",
+    "shape mine.txt --successor --potential fit.npz": "successor",
+    "shape four-rooms --potential fit.npz": "potential",
+    "train MountainCar-v0 --agent q-learning": "--agent",
+    "train four-rooms --seeds 0": "--seeds",
+    "train four-rooms --lam 0": "--lam",
+    "train four-rooms --optimism inf": "--optimism",
+    "train MountainCar-v0 --reward 1": "--reward",
+    "train CartPole-v1 --reward -1": "env",
+    "train FrozenLake-v1": "--reward",
+    "reproduce cosines": "names",
+    "reproduce --seeds 1": "seeds",
+    "reproduce --address auto": "address",
+    "report nowhere": "MissingFile",
+    **{f"train four-rooms --agent q-learning --{flag}": f"--{flag.split()[0]}" for flag in FLAGS},
+}
 
 
 @pytest.fixture(scope="module")
@@ -205,35 +232,6 @@ def test_later_failures_bad_ends_and_a_map_that_diverged_are_reported():
     assert "ended in a bad terminal state" in caption
     assert "reached the goal" in caption
     assert any("diverged" in warning for warning in report["warnings"])
-
-
-FLAGS = ("weight 1.5", "map network", "observation pixels", "reward -1", "no-explore")
-WRONG = {
-    "options CartPole-v1": "env",
-    "options four-rooms-multigoal": "env",
-    "options four-rooms --iterations 0": "iterations",
-    "options four-rooms --step-size 0": "step_size",
-    "options four-rooms --p-option 2": "p_option",
-    "options four-rooms --discount 1": "discount",
-    "shape mine.txt --steps 150": "steps",
-    "shape mine.txt --seeds 0": "--seeds",
-    "shape mine.txt --potential absent.npz": "MissingFile",
-    "shape CartPole-v1": "env",
-    "shape mine.txt --successor --potential fit.npz": "successor",
-    "shape four-rooms --potential fit.npz": "potential",
-    "train MountainCar-v0 --agent q-learning": "--agent",
-    "train four-rooms --seeds 0": "--seeds",
-    "train four-rooms --lam 0": "--lam",
-    "train four-rooms --optimism inf": "--optimism",
-    "train MountainCar-v0 --reward 1": "--reward",
-    "train CartPole-v1 --reward -1": "env",
-    "train FrozenLake-v1": "--reward",
-    "reproduce cosines": "names",
-    "reproduce --seeds 1": "seeds",
-    "reproduce --address auto": "address",
-    "report nowhere": "MissingFile",
-    **{f"train four-rooms --agent q-learning --{flag}": f"--{flag.split()[0]}" for flag in FLAGS},
-}
 
 
 @pytest.mark.parametrize(("line", "wrong"), WRONG.items())

@@ -22,6 +22,22 @@ from drogo_paper.engines.store import Store
 from raising import raises, refused
 from run_jobs import LEARN, ODD, odd_jobs, ray_jobs
 
+CHECKS = {"initial_delay_ms": "1000", "period_ms": "500", "failure_threshold": "3"}
+QUICK = {f"RAY_health_check_{name}": value for name, value in CHECKS.items()}
+QUICK["RAY_worker_niceness"] = "0"
+"""Settings with which Ray soon notices that a node is lost."""
+DRIVER = """
+import sys
+from drogo_paper.engines.job import Job
+from drogo_paper.engines.local import LocalEngine
+from drogo_paper.engines.store import Store
+store = Store(sys.argv[1])
+jobs = [Job("run_jobs:square", {"x": x, "wait": 0.3, "log": sys.argv[2]}, str(x)) for x in range(6)]
+jobs = [job for job in jobs if not store.has(job)]
+if jobs:
+    LocalEngine(2).run(jobs, store, lambda *event: None)
+"""
+
 
 def job(name, x=0, **settings):
     return Job(f"run_jobs:{name}", {"x": x, **settings}, f"{name} of {x}")
@@ -66,19 +82,6 @@ def test_interrupts_do_not_reach_workers_and_an_engine_has_several_rounds(tmp_pa
     refused(ArgumentError, "workers", LocalEngine(-1).run, [], store, lambda *event: None)
 
 
-DRIVER = """
-import sys
-from drogo_paper.engines.job import Job
-from drogo_paper.engines.local import LocalEngine
-from drogo_paper.engines.store import Store
-store = Store(sys.argv[1])
-jobs = [Job("run_jobs:square", {"x": x, "wait": 0.3, "log": sys.argv[2]}, str(x)) for x in range(6)]
-jobs = [job for job in jobs if not store.has(job)]
-if jobs:
-    LocalEngine(2).run(jobs, store, lambda *event: None)
-"""
-
-
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
     """The command of a sweep, and its log."""
@@ -117,12 +120,6 @@ def test_two_at_once_share_the_work(driver):
     assert sorted(log.read_text().split()) == sorted(map(str, range(6)))
 
 
-CHECKS = {"initial_delay_ms": "1000", "period_ms": "500", "failure_threshold": "3"}
-QUICK = {f"RAY_health_check_{name}": value for name, value in CHECKS.items()}
-QUICK["RAY_worker_niceness"] = "0"
-"""Settings with which Ray soon notices that a node is lost."""
-
-
 @pytest.mark.slow
 def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path):
     needs.module("ray")
@@ -149,5 +146,5 @@ def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path):
 def test_no_cluster_is_a_clear_error(tmp_path, monkeypatch):
     # A cluster of another test may be alive, so Ray itself is not asked.
     monkeypatch.setattr(needs.module("ray"), "init", Mock(side_effect=ConnectionError("none")))
-    with raises(ArgumentError, "address"):
-        RayEngine("auto").run([LEARN], Store(tmp_path), lambda *event: None)
+    run = RayEngine("auto").run
+    refused(ArgumentError, "address", run, [LEARN], Store(tmp_path), lambda *event: None)

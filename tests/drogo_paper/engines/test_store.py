@@ -13,11 +13,19 @@ from drogo.errors import ArgumentError, ArgumentTypeError, FileError
 from drogo.files import read_arrays
 from drogo_paper.engines.job import Job, Outcome, perform
 from drogo_paper.engines.store import KIND, Store
-from raising import raises, refused
+from raising import refused
 from run_jobs import python_process
 
 JOB, OTHER = (Job("run_jobs:square", {"x": x}, f"{x} squared") for x in (3, 4))
 HOW = {"duration": 0.1, "machine": "here", "versions": {}}
+HOLD = """
+import sys
+from drogo_paper.engines import Job, Store
+job = Job("run_jobs:square", {"x": 3}, "")
+with Store(sys.argv[1]).claim(job) as is_ours:
+    print(is_ours, job.id, flush=True)
+    sys.stdin.read()
+"""
 
 
 @pytest.fixture
@@ -67,16 +75,6 @@ def test_copies_and_damage_are_found_named_and_put_aside(store, capsys):
     assert store.has(JOB)
 
 
-HOLD = """
-import sys
-from drogo_paper.engines import Job, Store
-job = Job("run_jobs:square", {"x": 3}, "")
-with Store(sys.argv[1]).claim(job) as is_ours:
-    print(is_ours, job.id, flush=True)
-    sys.stdin.read()
-"""
-
-
 def test_one_process_at_a_time_claims_a_job_and_what_it_left_is_removed(store):
     """Both give the job the same id, and the claim ends with the process that is killed."""
     with python_process(HOLD, store.path) as process:
@@ -112,9 +110,6 @@ def test_a_full_disk_loses_nothing_and_what_a_file_cannot_have(store, monkeypatc
 def test_perform_returns_an_outcome_that_can_be_saved_and_the_provenance(tmp_path):
     outcome, how = perform(JOB, tmp_path, lambda share: None)
     assert (outcome.arrays["y"], how["resumed"], "jax" in how["versions"]) == (9, False, True)
-    for how, kind, argument in (
-        ("none", ArgumentTypeError, "function"), ("dict", ArgumentTypeError, "function"),
-        ("lambda", ArgumentError, "facts"),
-    ):  # fmt: skip
-        with raises(kind, argument):
-            perform(Job("run_jobs:odd", {"how": how}, ""), tmp_path, lambda share: None)
+    kinds = dict.fromkeys(("none", "dict"), (ArgumentTypeError, "function"))
+    for how, kind in {**kinds, "lambda": (ArgumentError, "facts")}.items():
+        refused(*kind, perform, Job("run_jobs:odd", {"how": how}, ""), tmp_path, lambda share: None)
