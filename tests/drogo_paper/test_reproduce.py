@@ -127,8 +127,7 @@ def successor_outcome():
         "low_reward_visits": np.array([[50, 60], [165, 175]]), "q": np.zeros((1, 2, 1, 4)),
         "until_final": np.array([[150.0, 160.0], [299.0, 300.0]]),
     }  # fmt: skip
-    usual = shaping_successor.USUAL
-    return Outcome({f"{usual}/{name}": part for name, part in arrays.items()}, {"methods": [usual]})
+    return Outcome({f"SR/{name}": part for name, part in arrays.items()}, {"methods": ["SR"]})
 
 
 def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
@@ -136,7 +135,12 @@ def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
     runs = successor_outcome()
     assert "paper" not in shaping_successor.answer(TINY, lambda job: runs).verdict
     everyone = ["none", "SR", *(f"DR {kind}" for kind in ("one-hot", "coordinates", "pixels"))]
-    grid = shaping.grids_in(runs)[shaping_successor.USUAL]
+    grid = shaping.grids_in(runs)["SR"]
+    assert (grid.chosen, shaping_successor.reported(grid)) == (0, 0)
+    soon = replace(grid, until_final=np.array([[150.0, 160.0], [99.0, 100.0]]))
+    assert shaping_successor.reported(soon) == 0  # the other one ends at -85, far from -74
+    soon = replace(soon, returns=np.maximum(grid.returns, -80))
+    assert (soon.chosen, shaping_successor.reported(soon)) == (0, 1)
     monkeypatch.setattr(shaping, "grids_of", lambda *arguments: dict.fromkeys(everyone, grid))
     whole, quick = (shaping.answer(replace(TINY, quick=q), lambda job: None) for q in (False, True))
     assert {"paper", "verdict"} < set(whole.tables[0].header)
@@ -149,7 +153,9 @@ def filled(tmp_path, monkeypatch):
     """The file of one finished run, and the directory of its report."""
     monkeypatch.setattr("drogo_paper.report.as_png", lambda figure, dpi: b"a picture")
     monkeypatch.setattr(reproduce, "QUESTIONS", {"shaping-successor": "shaping_successor"})
-    store, job, directory = Store(tmp_path / "runs"), shaping_successor.job(TINY), tmp_path / NAME
+    monkeypatch.setattr(shaping_successor, "WORLDS", ("grid-room",))
+    store, directory = Store(tmp_path / "runs"), tmp_path / NAME
+    job = shaping_successor.job(TINY, "grid-room")
     store.put(job, successor_outcome(), {"duration": 1.0, "machine": "here", "versions": {}})
     directory.mkdir()
     (directory / "scope.json").write_text(SCOPE)
