@@ -27,7 +27,7 @@ HEADER = ["world", "rule", "weight, step size", "return at the end (best)", "N_O
 
 CAPTION = (
     "The settings that two rules choose for the SR: optimal at the end, with the fewest steps "
-    f"until then; or with a median return at the end that is within {CLOSE:.0%} of the best, and the "
+    f"until then; or with a median return at the end within {CLOSE:.0%} of the best, and the "
     "fewest steps until it. Means over seeds."
 )
 
