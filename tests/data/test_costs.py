@@ -1,8 +1,11 @@
 """`drogo.mdp.Costs`: rewards of any sign as costs of steps and values of ends, by hand."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import drogo
 from drogo import Column, Drogo, Goals, Regression, Transitions, collect, fit, load, solve
@@ -155,6 +158,33 @@ def test_holes_of_a_lake_are_no_goals():
         v = solve(collect(env, 5000, seed=0, **options), Column(20.0))
         at = {int(s): v.v[0, k] for k, s in enumerate(v.observations)}
         assert [at[s] for s in (5, 7, 11, 12, 15)] == [-50, -50, -50, -50, 0]
+
+
+class Hurried(gymnasium.Env):
+    """A walk to 5, which pays less the later it ends."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(6), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.steps = 2, 0
+        return self.at, {}
+
+    def step(self, action):
+        self.at, self.steps = max(self.at + 2 * int(action) - 1, 0), self.steps + 1
+        over = self.at == 5
+        return self.at, over * (1 - 0.009 * self.steps), over, self.steps >= 100 and not over, {}
+
+
+def test_the_time_of_an_episode_is_that_of_its_environment():
+    """However many environments take turns, and whenever they are reset: no end is a worse one."""
+    vectors = [SyncVectorEnv([Hurried] * n, autoreset_mode=mode)
+               for n, mode in ((8, AutoresetMode.SAME_STEP), (4, AutoresetMode.NEXT_STEP))]  # fmt: skip
+    parts = [collect(env, 2000, seed=0) for env in (Hurried(), *vectors)]
+    for data in (*parts, parts[0] + parts[1] + replace(parts[0], environment=None)):
+        solution = solve(data, Column(20.0))
+        assert any("later" in note for note in solution.notes)
+        assert solution.v.min() > -1.5
 
 
 def test_states_without_an_end_and_unseen_actions_are_below_all_others(tmp_path):

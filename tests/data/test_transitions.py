@@ -204,6 +204,7 @@ def test_what_anchors_the_data():
 def test_a_later_write_cannot_circumvent_the_checks(tmp_path):
     table, reward = np.arange(3.0)[:, None], np.array([-1.0, -1.0])
     known = {"action": [1, 0], "behaviour": [0.5, 0.5], "default": [0.5, 0.5]}
+    known["environment"] = [0, 0]
     columns = ([0, 1], [1, 2], reward, [False, True])
     view = table.view()
     view.flags.writeable = False

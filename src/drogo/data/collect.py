@@ -41,9 +41,9 @@ MOST_SEED = 2**128 - 1  # The largest seed of NumPy's generator.
 MAX_WALKERS = 1000  # The largest number of episodes that are sampled side by side from an MDP.
 TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
 """Wrappers that change nothing, so the MDP of the environment inside may be sampled."""
-ROW = np.dtype("i8, i8, f8, ?, ?, f8, f8, f8")
+ROW = np.dtype("i8, i8, f8, ?, ?, f8, f8, f8, i4")
 ROW.names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward",
-             "behaviour", "outcome")  # fmt: skip
+             "behaviour", "outcome", "environment")  # fmt: skip
 VEC_ENV = ("num_envs", "observation_space", "action_space", "reset", "step_async", "step_wait")
 """The attributes of a `VecEnv` of Stable-Baselines3 that are used, besides `seed`."""
 TERMINAL, TIME_LIMIT = "terminal_observation", "TimeLimit.truncated"
@@ -371,7 +371,7 @@ def _gather(
                 actions[k] = np.reshape(taken, actions.shape[1:])
             chance = 0.0 if numbers.behaviour is None else numbers.behaviour(step)
             ended = step.terminated, step.truncated
-            yield state, next_state, reward, *ended, value, chance, step.reward
+            yield state, next_state, reward, *ended, value, chance, step.reward, environment
             known.extend([True] * (step.terminated and "terminal_reward" in step.info))
 
     gathered = np.fromiter(rows(), ROW, n)

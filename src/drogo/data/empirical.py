@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from drogo.data.transitions import Transitions
 from drogo.errors import ArgumentError, DataError, counted
@@ -17,8 +17,6 @@ from drogo.mdp import Edges
 from drogo.mdp.arrays import as_floats, leads_to
 from drogo.mdp.costs import Costs, Judged, judge
 
-MOST_TURNS, MOSTLY = 1000, 0.9
-"""The largest number of environments that take turns, and the share of steps that go on if so."""
 MOST_COMPARED, SHUFFLES, STANDARD_DEVIATIONS = 200_000, 20, 5.0
 """The largest number of transitions that are compared with those before them, the number of
 permutations, and the difference from their mean that is no chance."""
@@ -94,10 +92,9 @@ def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Trans
     """
     over, outcome = data.terminated, data.outcome
     assert outcome is not None
-    begins = previous(data) < 0
-    at = np.arange(len(data))
-    time = at - np.maximum.accumulate(np.where(begins, at, 0))
-    judged = Judged(costs) if costs else judge(data.reward, over, outcome, time, judge_ends=ends)
+    judged = Judged(costs)
+    if costs is None:
+        judged = judge(data.reward, over, outcome, times(data), judge_ends=ends)
     if judged.costs is None:
         return data, judged
     reward, values = judged.costs.of_steps(data.reward, over, outcome)
@@ -107,16 +104,28 @@ def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Trans
 
 def previous(data: Transitions) -> Int[np.ndarray, " n"]:
     """Returns the transition before each one in its episode, or -1 where it is the first."""
-    n, over = len(data), data.terminated | data.truncated
-    going = np.flatnonzero(~over)[:MOST_TURNS]
-    before = np.full(n, -1)
-    for turns in range(1, min(n, MOST_TURNS)):
-        at = going[going + turns < n]
-        if at.size and (data.state[at + turns] == data.next_state[at]).mean() > MOSTLY:
-            goes_on = ~over[:-turns] & (data.state[turns:] == data.next_state[:-turns])
-            before[turns:] = np.where(goes_on, np.arange(n - turns), -1)
-            break
+    order, goes_on = _in_turn(data)
+    before = np.full(len(data), -1)
+    before[order[1:][goes_on]] = order[:-1][goes_on]
     return before
+
+
+def times(data: Transitions) -> Int[np.ndarray, " n"]:
+    """Returns the number of transitions before each one in its episode."""
+    order, goes_on = _in_turn(data)
+    at, time = np.arange(len(data)), np.zeros(len(data), dtype=np.int64)
+    time[order] = at - np.maximum.accumulate(np.where(np.r_[False, goes_on], 0, at))
+    return time
+
+
+def _in_turn(data: Transitions) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray, " n-1"]]:
+    """Returns the order of transitions by their environment and time, and whether each one but the
+    first goes on where the one before it ended."""
+    order = np.argsort(data.environments, kind="stable")
+    before, after = order[:-1], order[1:]
+    same = data.environments[before] == data.environments[after]
+    same &= data.next_state[before] == data.state[after]
+    return order, same & ~(data.terminated | data.truncated)[before]
 
 
 @dataclass(frozen=True)

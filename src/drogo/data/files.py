@@ -14,7 +14,7 @@ from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, is
 from drogo.files import KINDS, Header, read_arrays, write_arrays
 
 KIND = "transitions"
-OPTIONAL = ("action", "behaviour", "default", "outcome")
+OPTIONAL = ("action", "behaviour", "default", "outcome", "environment")
 ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "truncated",
           "terminal_reward", *OPTIONAL)  # fmt: skip
 """The arrays of a file. Weights follow from the actions and are not saved."""

@@ -239,4 +239,5 @@ def _flat(
     state = np.concatenate([rows[None], next_state[:-1]]).ravel()[:kept]
     state[flat(begins)] = table.add_rows(before[flat(begins)])
     columns = {name: flat(part) for name, part in chunk.items()}
+    columns["environment"] = np.arange(kept) % begins.shape[1]
     return {"state": state, "next_state": flat(next_state), **columns}, next_state[-1]

@@ -152,6 +152,7 @@ def of_buffer(
         "truncated": (done & ~over)[kept],
         "reward": np.asarray(buffer.rewards)[slots].ravel()[kept],
         "action": _actions(buffer, slots, scaled)[kept],
+        "environment": np.arange(done.size)[kept] % (done.size // slots.size),
     }
 
 

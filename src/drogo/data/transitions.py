@@ -29,9 +29,11 @@ from drogo.mdp.model import distinct_pairs
 
 OFTEN = 2  # States repeat if each was seen at least this often on average.
 COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward", "action",
-           "behaviour", "default", "outcome", "weight")  # fmt: skip
+           "behaviour", "default", "outcome", "environment", "weight")  # fmt: skip
 """The arrays of `Transitions` that have one row for each transition."""
 ACTION_COLUMNS = ("action", "behaviour", "default", "n_actions")
+MOST_TURNS, MOSTLY = 1000, 0.9
+"""The largest number of environments that take turns, and the share of steps that go on if so."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,10 @@ class Transitions:
     default: Float[np.ndarray, " n"] | None = None
     """The probability or density with which the default policy takes the action, if known."""
     outcome: Float[np.ndarray, " n"] | None = None
-    """The rewards by which ends are judged; None if `terminal_reward` was given."""
+    """The environment's own rewards, by which the ends of episodes are judged; None if
+    `terminal_reward` was given."""
+    environment: Int[np.ndarray, " n"] | None = None
+    """The number of the environment that took the step, if that is known."""
     n_actions: int | None = None
     """The number of actions, if they are discrete and known."""
     origin: Mapping[str, Any] = field(default_factory=dict)
@@ -171,6 +176,10 @@ class Transitions:
             uniform = (np.full(len(part), 1 / n_actions) for part in parts)
             pairs = zip(uniform, columns["default"], strict=True)
             columns["default"] = [one if given is None else given for one, given in pairs]
+        if any(part.environment is not None for part in parts):
+            numbers = [part.environments for part in parts]
+            first = np.cumsum([0, *(part.max() + 1 for part in numbers[:-1])])
+            columns["environment"] = [a + b for a, b in zip(numbers, first, strict=True)]
         joined: dict[str, Any] = dict.fromkeys(COLUMNS)
         for name, column in columns.items():
             if all(part is not None for part in column):
@@ -200,8 +209,8 @@ class Transitions:
             terminal_reward: The value of the terminal state in units of reward (`v` there is
                 `terminal_reward / lam`): a number, or one for each transition. By default `fit`
                 judges ends by the last rewards of their episodes, as `drogo.mdp.Costs` says.
-            **actions: `action`, `behaviour`, `default`, `n_actions` and `outcome`; see
-                `from_table`.
+            **actions: `action`, `behaviour`, `default`, `n_actions`, `outcome` and `environment`;
+                see `from_table`.
         """
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
             remedy = "Use Transitions.from_table with one table and indices into it."
@@ -241,8 +250,9 @@ class Transitions:
                 with which each action was taken; of vectors the density. `default`: the probability
                 or density with which the default policy takes it, if that is not uniform.
                 `n_actions`: the number of discrete actions; by default the largest action plus 1.
-                `outcome`: the environment's own rewards, if `reward` replaces them. `origin`: see
-                the attribute.
+                `outcome`: the environment's own rewards, if `reward` replaces them. `environment`:
+                the number of the environment of each step; by default as they seem to take turns,
+                in order of time. `origin`: see the attribute.
         """
         table = arrays.table("observations", observations)
         left = arrays.indices("state", state, len(table))
@@ -251,6 +261,10 @@ class Transitions:
             raise DataError("there are no transitions.")
         is_terminal = arrays.flags("terminated", terminated, n)
         outcome = actions.pop("outcome", reward if terminal_reward is None else None)
+        environment = actions.pop("environment", None)
+        if environment is not None:
+            largest = np.iinfo(np.int32).max
+            environment = arrays.indices("environment", environment, largest, n, "environments")
         terminal_reward = 0.0 if terminal_reward is None else terminal_reward
         origin = actions.pop("origin", {})
         for name in actions.keys() - set(ACTION_COLUMNS):
@@ -265,6 +279,7 @@ class Transitions:
             terminal_reward=arrays.numbers("terminal_reward", terminal_reward, n, is_terminal),
             **arrays.actions(n, **actions),
             outcome=None if outcome is None else arrays.numbers("outcome", outcome, n),
+            environment=environment,
             origin=origin,
             weight=frozen(np.ones(n)),
         )
@@ -365,6 +380,20 @@ class Transitions:
             return self.action is None
         default = 1 / self.n_actions if self.default is None and self.n_actions else self.default
         return default is not None and np.allclose(self.behaviour, default)
+
+    @cached_property
+    def environments(self) -> Int[np.ndarray, " n"]:
+        """The `environment`, or else the turns in which most steps begin where the last one of
+        theirs ended; 0 everywhere if there are none."""
+        if self.environment is not None:
+            return self.environment
+        n, over = len(self), self.terminated | self.truncated
+        going = np.flatnonzero(~over)[:MOST_TURNS]
+        for turns in range(1, min(n, MOST_TURNS)):
+            at = going[going + turns < n]
+            if at.size and (self.state[at + turns] == self.next_state[at]).mean() > MOSTLY:
+                return np.arange(n, dtype=np.int32) % turns
+        return np.zeros(n, np.int32)
 
     @cached_property
     def terminal_states(self) -> Int[np.ndarray, " terminal"]:

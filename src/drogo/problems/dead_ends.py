@@ -97,4 +97,4 @@ def with_unseen_pairs(data: Transitions, floor: Callable[[Transitions], float]) 
     }
     columns = {name: getattr(data, name) for name in added}
     joined = {name: np.r_[part, added[name]] for name, part in columns.items() if part is not None}
-    return replace(data, **joined, outcome=None)
+    return replace(data, **joined, outcome=None, environment=None)
