@@ -130,7 +130,13 @@ class Chance:
     pairs: int
     """The number of all pairs that were seen."""
     hidden: bool
-    """Whether the outcomes depend on the step before, so that the observations hide something."""
+    """Whether the outcomes, all together, depend on the step before: then the observations of some
+    pair hide something."""
+
+    @property
+    def text(self) -> str:
+        pairs = f"{self.several} of {self.pairs} pairs of an observation and an action"
+        return f"{pairs} had several outcomes."
 
 
 def chance(data: Transitions) -> Chance:

@@ -224,8 +224,8 @@ class AbstractProblem(eqx.Module):
         """Returns what to say of actions with several outcomes."""
         if not found.hidden:
             return ""
-        note = f"In {found.several} of {found.pairs} pairs of an observation and an action, what "
-        note += "follows depends on the step before: the observations do not show the whole state. "
+        note = f"{found.text} Taken together, these depend on the step before: the observations of "
+        note += "some do not show the whole state. "
         note += "This is a map of the observations, and no check of it is one of the environment. "
         return f"{note}Show more, for example with gymnasium.wrappers.FrameStackObservation."
 
