@@ -228,3 +228,8 @@ def test_observations_that_hide_something_are_told_from_chance(turns):
     assert found.several > 30
     assert not found.hidden
     assert any("Soft" in note for note in solve(lake, Column()).notes)
+    # Rewards are outcomes too, as are the values of ends.
+    rows, gamble = ([0, 0, 0], [1, 1, 1]), np.array([0, 1, 1])
+    for reward, worth in (([-5.0, -1.0, -19.0], 0.0), (-1.0, [0.0, 0.0, -9.0])):
+        paid = table_of(*rows, reward, [True] * 3, terminal_reward=worth, action=gamble)
+        assert (chance(paid).several, chance(paid).pairs) == (1, 2)

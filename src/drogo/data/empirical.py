@@ -123,7 +123,8 @@ def previous(data: Transitions) -> Int[np.ndarray, " n"]:
 
 @dataclass(frozen=True)
 class Chance:
-    """The pairs of a state and an action whose outcomes differ in the data."""
+    """The pairs of a state and an action whose outcomes differ in the data: the next states, or
+    the rewards."""
 
     several: int
     """The number of pairs with several outcomes."""
@@ -144,11 +145,10 @@ def chance(data: Transitions) -> Chance:
     permutations, how these go together with the observation and the action before."""
     if data.action is None or data.n_actions is None or not data.repeats:
         return Chance(0, 0, hidden=False)
-    n = len(data.observations)
-    pair = pair_index(data)
-    ways = np.unique((pair * n + data.next_state) * 2 + data.terminated) // (2 * n)
-    pairs, outcomes = np.unique(ways, return_counts=True)
-    several = pairs[outcomes > 1]
+    pair, outcome = pair_index(data), data.edges.of_transition
+    first = np.unique(outcome, return_index=True)[1]
+    pairs, count = np.unique(pair[first], return_counts=True)
+    several = pairs[count > 1]
     if not several.size:
         return Chance(0, pairs.size, hidden=False)
     before = previous(data)
@@ -156,10 +156,10 @@ def chance(data: Transitions) -> Chance:
     context = np.unique(pair[before[rows]], return_inverse=True)[1]
     place = np.unique([pair[rows], context], axis=1, return_inverse=True)[1].ravel()
     order, rng = np.argsort(pair[rows], kind="stable"), np.random.default_rng(0)
-    outcome = data.next_state[rows][order].astype(np.int64)
+    outcome = outcome[rows][order]
 
     def together(outcome: np.ndarray) -> int:
-        return np.unique(place[order] * n + outcome).size
+        return np.unique(place[order] * first.size + outcome).size
 
     shuffled = []
     for _ in range(SHUFFLES):
