@@ -22,6 +22,8 @@ MOST_TURNS, MOSTLY = 1000, 0.9
 MOST_COMPARED, SHUFFLES, STANDARD_DEVIATIONS = 200_000, 20, 5.0
 """The largest number of transitions that are compared with those before them, the number of
 permutations, and the difference from their mean that is no chance."""
+TINY, ROUNDING = np.finfo(float).tiny, 1e-6
+"""The smallest divisor, and the rounding error of probabilities that sum to 1."""
 DefaultPolicy = npt.ArrayLike | Callable[[np.ndarray, np.ndarray], npt.ArrayLike]
 """The probability of each action, or a function `default_policy(observations, actions)` that
 returns the probability (of vectors: the density) of each action of a batch."""
@@ -63,7 +65,7 @@ def under(
     if not always and data.follows_default:
         return data, notes
     if by_table:
-        weight, unseen = _table_weights(data, default)
+        weight, unseen = _table_weights(data)
         return replace(data, weight=weight), notes + unseen
     if by_action:
         return data, notes
@@ -199,29 +201,32 @@ def _probabilities(
     return np.full(n, 1 / count)
 
 
-def _table_weights(
-    data: Transitions, default: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " n"], list[str]]:
+def _table_weights(data: Transitions) -> tuple[Float[np.ndarray, " n"], list[str]]:
     """Returns weights that give the actions of each state the default policy's frequencies."""
-    pair = pair_index(data)
-    per_pair = default / np.bincount(pair)[pair]  # adds up to the share of the seen actions
-    states = len(data.observations)
-    covered = np.bincount(data.state, per_pair, states)
-    seen = np.bincount(data.state, minlength=states)
-    weight = per_pair * (seen / np.maximum(covered, np.finfo(float).tiny))[data.state]
-    missing = unseen_pairs(data)
-    note = f"{counted(missing, 'pair')} of a visited state and an action never occurred. There the "
-    note += "default policy is taken to choose among the actions that were seen, as if the others "
-    note += "did not exist: collect more transitions, or use start='uniform'."
-    return weight, [note] if missing else []
+    share, covered = _shares(data)
+    weight = share * (np.bincount(data.state) / np.maximum(covered, TINY))[data.state]
+    partly = partly_seen(data)
+    note = f"In {counted(partly, 'state')}, actions of the default policy never occurred. There it "
+    note += "is taken to choose among the actions that were seen, as if the others did not exist: "
+    note += "collect more transitions, or use start='uniform'."
+    return weight, [note] if partly else []
 
 
-def unseen_pairs(data: Transitions) -> int:
-    """Returns the number of pairs of a visited state and a discrete action that were never seen."""
-    if data.action is None or data.n_actions is None:
+def partly_seen(data: Transitions) -> int:
+    """Returns the number of visited states in which discrete actions of the default policy were
+    never seen: the probabilities of the others do not sum to 1."""
+    if data.action is None or data.n_actions is None or data.default is None:
         return 0
-    visited = int((np.bincount(data.state) > 0).sum())
-    return visited * data.n_actions - np.unique(pair_index(data)).size
+    return int((_shares(data)[1][np.unique(data.state)] < 1 - ROUNDING).sum())
+
+
+def _shares(data: Transitions) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " states"]]:
+    """Returns the default policy's probability of the action of each transition, divided by the
+    number of those with the same state and action, and the sum of each state."""
+    assert data.default is not None
+    pair = pair_index(data)
+    share = data.default / np.bincount(pair)[pair]
+    return share, np.bincount(data.state, share)
 
 
 def pair_index(data: Transitions) -> Int[np.ndarray, " n"]:

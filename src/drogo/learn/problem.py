@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from drogo.data import DefaultPolicy, Transitions, under
-from drogo.data.empirical import Chance, chance, costed, unseen_pairs
+from drogo.data.empirical import Chance, chance, costed, partly_seen
 from drogo.data.transitions import CountedEdges
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive, check_that
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
@@ -216,7 +216,7 @@ class AbstractProblem(eqx.Module):
         if found.several:
             note = self.of_chance(found)
             notes += [note] if note else []
-        complete = unseen_pairs(weighed) == 0 and said.sure and not found.hidden
+        complete = partly_seen(weighed) == 0 and said.sure and not found.hidden
         notes = (*said.notes, *notes)
         return Prepared(weighed, weighed, notes, complete, not found.hidden, said.costs)
 
