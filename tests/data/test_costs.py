@@ -227,10 +227,17 @@ def test_observations_that_hide_something_are_told_from_chance(turns):
     assert (previous(hidden) >= 0).mean() > 0.6
     for method in (Regression(updates=500), Drogo(updates=500)):
         assert fit(hidden, Column(), method).status != ("converged",)
-    assert solve(hidden, Column()).status == ("unverified",)
+    solution = solve(hidden, Column())
+    assert solution.status == ("unverified",)
+    assert solution.notes[0].startswith("2 of 4 pairs of an observation and an action had several")
     # With chance instead, what follows does not depend on the step before.
     lake = collect(gymnasium.make("FrozenLake-v1"), 5000, seed=0)
     found = chance(lake)
     assert found.several > 30
     assert not found.hidden
     assert any("Soft" in note for note in solve(lake, Column()).notes)
+    # Rewards are outcomes too, as are the values of ends.
+    rows, gamble = ([0, 0, 0], [1, 1, 1]), np.array([0, 1, 1])
+    for reward, worth in (([-5.0, -1.0, -19.0], 0.0), (-1.0, [0.0, 0.0, -9.0])):
+        paid = table_of(*rows, reward, [True] * 3, terminal_reward=worth, action=gamble)
+        assert (chance(paid).several, chance(paid).pairs) == (1, 2)

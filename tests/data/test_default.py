@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drogo import GridWorld, Transitions, exact
+from drogo import Column, GridWorld, Transitions, exact, solve
 from drogo.data import under
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.exact.columns import solve_edges
@@ -32,7 +32,11 @@ def test_table_weights_by_hand_and_notes():
     # Pairs that were never seen, and actions never taken, are noted.
     data, notes = under(four([0, 0, 0, 1], n_actions=4))
     assert (data.weight, len(notes)) == (pytest.approx([2 / 3, 2 / 3, 2 / 3, 2]), 1)
-    assert notes[0].startswith("2 pairs")
+    assert notes[0].startswith("In 1 state")
+    policy = [0.5, 0.5, 0.0, 0.0]  # which takes no other actions
+    assert under(four([0, 0, 0, 1], n_actions=4), policy)[1] == []
+    solution = solve(four([0, 0, 0, 1], n_actions=4), Column(default_policy=policy))
+    assert (solution.status, solution.notes) == (("converged",), ())
     data, notes = under(four([0, 0, 0, 1]), [0.0, 1.0])
     assert len(data) == 1
     assert notes[0].startswith("3 transitions")

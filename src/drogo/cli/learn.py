@@ -179,16 +179,14 @@ def _problem(options: Learn, data: drogo.Transitions) -> tuple[Any, Any]:
     """Returns the problem that was asked for, or that suits the data, and the costs of the data."""
     from drogo.data.empirical import chance
 
-    outcomes = chance(data)
-    is_random = options.problem is None and outcomes.several > 0 and not outcomes.hidden
-    kind = options.problem or ("soft" if is_random and options.method != "paper" else "column")
-    problem = getattr(drogo, kind.capitalize())()
-    if options.lam is not None:
-        problem = replace(problem, lam=options.lam)
-    if kind == "continuing":
-        return problem, None
+    problem = getattr(drogo, (options.problem or "column").capitalize())()
     seen = problem.weighed(data, by_action=True)
-    return (problem.suited(seen) if options.lam is None else problem), seen.costs
+    outcomes = chance(seen.data)  # of costs: what an end pays may fall with time
+    if options.problem is None and options.method != "paper":
+        problem = drogo.Soft() if outcomes.several and not outcomes.hidden else problem
+    if options.lam is not None:
+        return replace(problem, lam=options.lam), seen.costs
+    return problem if options.problem == "continuing" else problem.suited(seen), seen.costs
 
 
 def _settings(options: Learn) -> tuple[dict[str, Any], drogo.learn.AbstractMethod, Any]:

@@ -20,6 +20,8 @@ from drogo.mdp.costs import Costs, Judged, judge
 MOST_COMPARED, SHUFFLES, STANDARD_DEVIATIONS = 200_000, 20, 5.0
 """The largest number of transitions that are compared with those before them, the number of
 permutations, and the difference from their mean that is no chance."""
+TINY, ROUNDING = np.finfo(float).tiny, 1e-6
+"""The smallest divisor, and the rounding error of probabilities that sum to 1."""
 DefaultPolicy = npt.ArrayLike | Callable[[np.ndarray, np.ndarray], npt.ArrayLike]
 """The probability of each action, or a function `default_policy(observations, actions)` that
 returns the probability (of vectors: the density) of each action of a batch."""
@@ -61,7 +63,7 @@ def under(
     if not always and data.follows_default:
         return data, notes
     if by_table:
-        weight, unseen = _table_weights(data, default)
+        weight, unseen = _table_weights(data)
         return replace(data, weight=weight), notes + unseen
     if by_action:
         return data, notes
@@ -130,14 +132,21 @@ def _in_turn(data: Transitions) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray,
 
 @dataclass(frozen=True)
 class Chance:
-    """The pairs of a state and an action whose outcomes differ in the data."""
+    """The pairs of a state and an action whose outcomes differ in the data: the next states, or
+    the rewards."""
 
     several: int
     """The number of pairs with several outcomes."""
     pairs: int
     """The number of all pairs that were seen."""
     hidden: bool
-    """Whether the outcomes depend on the step before, so that the observations hide something."""
+    """Whether the outcomes, all together, depend on the step before: then the observations of some
+    pair hide something."""
+
+    @property
+    def text(self) -> str:
+        pairs = f"{self.several} of {self.pairs} pairs of an observation and an action"
+        return f"{pairs} had several outcomes."
 
 
 def chance(data: Transitions) -> Chance:
@@ -145,11 +154,10 @@ def chance(data: Transitions) -> Chance:
     permutations, how these go together with the observation and the action before."""
     if data.action is None or data.n_actions is None or not data.repeats:
         return Chance(0, 0, hidden=False)
-    n = len(data.observations)
-    pair = pair_index(data)
-    ways = np.unique((pair * n + data.next_state) * 2 + data.terminated) // (2 * n)
-    pairs, outcomes = np.unique(ways, return_counts=True)
-    several = pairs[outcomes > 1]
+    pair, outcome = pair_index(data), data.edges.of_transition
+    first = np.unique(outcome, return_index=True)[1]
+    pairs, count = np.unique(pair[first], return_counts=True)
+    several = pairs[count > 1]
     if not several.size:
         return Chance(0, pairs.size, hidden=False)
     before = previous(data)
@@ -157,10 +165,10 @@ def chance(data: Transitions) -> Chance:
     context = np.unique(pair[before[rows]], return_inverse=True)[1]
     place = np.unique([pair[rows], context], axis=1, return_inverse=True)[1].ravel()
     order, rng = np.argsort(pair[rows], kind="stable"), np.random.default_rng(0)
-    outcome = data.next_state[rows][order].astype(np.int64)
+    outcome = outcome[rows][order]
 
     def together(outcome: np.ndarray) -> int:
-        return np.unique(place[order] * n + outcome).size
+        return np.unique(place[order] * first.size + outcome).size
 
     shuffled = []
     for _ in range(SHUFFLES):
@@ -200,29 +208,32 @@ def _probabilities(
     return np.full(n, 1 / count)
 
 
-def _table_weights(
-    data: Transitions, default: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " n"], list[str]]:
+def _table_weights(data: Transitions) -> tuple[Float[np.ndarray, " n"], list[str]]:
     """Returns weights that give the actions of each state the default policy's frequencies."""
-    pair = pair_index(data)
-    per_pair = default / np.bincount(pair)[pair]  # adds up to the share of the seen actions
-    states = len(data.observations)
-    covered = np.bincount(data.state, per_pair, states)
-    seen = np.bincount(data.state, minlength=states)
-    weight = per_pair * (seen / np.maximum(covered, np.finfo(float).tiny))[data.state]
-    missing = unseen_pairs(data)
-    note = f"{counted(missing, 'pair')} of a visited state and an action never occurred. There the "
-    note += "default policy is taken to choose among the actions that were seen, as if the others "
-    note += "did not exist: collect more transitions, or use start='uniform'."
-    return weight, [note] if missing else []
+    share, covered = _shares(data)
+    weight = share * (np.bincount(data.state) / np.maximum(covered, TINY))[data.state]
+    partly = partly_seen(data)
+    note = f"In {counted(partly, 'state')}, actions of the default policy never occurred. There it "
+    note += "is taken to choose among the actions that were seen, as if the others did not exist: "
+    note += "collect more transitions, or use start='uniform'."
+    return weight, [note] if partly else []
 
 
-def unseen_pairs(data: Transitions) -> int:
-    """Returns the number of pairs of a visited state and a discrete action that were never seen."""
-    if data.action is None or data.n_actions is None:
+def partly_seen(data: Transitions) -> int:
+    """Returns the number of visited states in which discrete actions of the default policy were
+    never seen: the probabilities of the others do not sum to 1."""
+    if data.action is None or data.n_actions is None or data.default is None:
         return 0
-    visited = int((np.bincount(data.state) > 0).sum())
-    return visited * data.n_actions - np.unique(pair_index(data)).size
+    return int((_shares(data)[1][np.unique(data.state)] < 1 - ROUNDING).sum())
+
+
+def _shares(data: Transitions) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " states"]]:
+    """Returns the default policy's probability of the action of each transition, divided by the
+    number of those with the same state and action, and the sum of each state."""
+    assert data.default is not None
+    pair = pair_index(data)
+    share = data.default / np.bincount(pair)[pair]
+    return share, np.bincount(data.state, share)
 
 
 def pair_index(data: Transitions) -> Int[np.ndarray, " n"]:

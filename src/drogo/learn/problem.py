@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from drogo.data import DefaultPolicy, Transitions, under
-from drogo.data.empirical import Chance, chance, costed, unseen_pairs
+from drogo.data.empirical import Chance, chance, costed, partly_seen
 from drogo.data.transitions import CountedEdges
 from drogo.errors import (
     ArgumentError,
@@ -218,7 +218,7 @@ class AbstractProblem(eqx.Module):
         if found.several:
             note = self.of_chance(found)
             notes += [note] if note else []
-        complete = unseen_pairs(weighed) == 0 and said.sure and not found.hidden
+        complete = partly_seen(weighed) == 0 and said.sure and not found.hidden
         notes = (*said.notes, *notes)
         return Prepared(weighed, weighed, notes, complete, not found.hidden, said.costs)
 
@@ -226,8 +226,8 @@ class AbstractProblem(eqx.Module):
         """Returns what to say of actions with several outcomes."""
         if not found.hidden:
             return ""
-        note = f"In {found.several} of {found.pairs} pairs of an observation and an action, what "
-        note += "follows depends on the step before: the observations do not show the whole state. "
+        note = f"{found.text} Taken together, these depend on the step before: the observations of "
+        note += "some do not show the whole state. "
         note += "This is a map of the observations, and no check of it is one of the environment. "
         return f"{note}Show more, for example with gymnasium.wrappers.FrameStackObservation."
 

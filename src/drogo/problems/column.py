@@ -95,9 +95,8 @@ class Column(AbstractProblem):
     def of_chance(self, found: Chance) -> str:
         if found.hidden:
             return super().of_chance(found)
-        pairs = f"{found.several} of {found.pairs} pairs of an observation and an action"
-        note = f"{pairs} had several outcomes. A Column takes chance for a choice of the agent, so "
-        return f"{note}that its policy takes risks; drogo.Soft(lam) does not."
+        note = f"{found.text} A Column takes chance for a choice of the agent, so that its policy "
+        return f"{note}takes risks; drogo.Soft(lam) does not."
 
     def _check(self, data: Transitions) -> None:
         check_anchored(data, self.lam)
