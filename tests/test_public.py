@@ -60,4 +60,4 @@ def test_a_solution_knows_its_environment_and_its_policy_takes_a_dict(tmp_path):
     seen, policy = Parts().reset()[0], again.policy(0)
     assert policy.predict(seen, deterministic=True)[0] == policy(seen["at"][None])[0]
     batch = {name: np.stack([part, part]) for name, part in seen.items()}
-    assert policy.predict(batch)[0].shape == (2,)
+    assert policy.predict(batch)[0].shape == policy(batch).shape == (2,)
