@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import fields
 from importlib import metadata
 from typing import Annotated, Any, NoReturn, Union
 
@@ -121,13 +122,13 @@ def _stop(number: int) -> NoReturn:
     os._exit(128 + number)
 
 
-def _checked(verb: type, arguments: list[str]) -> list[str]:
+def _checked(verb: Any, arguments: list[str]) -> list[str]:
     """Returns the arguments with mistyped options last: tyro would take their values for others.
-    An option that is given twice is an error: tyro would drop the first one."""
+    An option with several values that is given twice is an error: tyro would drop the first."""
     names = [text.partition("=")[0].replace("_", "-") for text in arguments]
-    known = {f"--{name.replace('_', '-')}" for name in getattr(verb, "__dataclass_fields__", {})}
-    for name in known:
-        if names.count(name) > 1:
+    known = {f"--{field.name.replace('_', '-')}": field.default for field in fields(verb)}
+    for name, default in known.items():
+        if isinstance(default, tuple) and names.count(name) > 1:
             problem = f"{name} is given twice; give it once, with all its values."
             raise ArgumentError(problem, argument=name)
     mistyped = [name for name in names if name.startswith("--") and name not in known]
