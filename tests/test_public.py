@@ -1,5 +1,7 @@
 """The names and the types of arguments of public functions, and of classes that they return."""
 
+import inspect
+
 import gymnasium
 import numpy as np
 import pytest
@@ -26,6 +28,18 @@ def test_wrong_names_and_types_are_errors_of_this_library(argument, function, gi
     assert "Optimiser" in str(refused(ArgumentTypeError, "learning_rate", Drogo, learning_rate=1))
     assert not drogo.learn.Policy(len, (2,), seed=np.int64(1)).key
     assert OnlineTable(BOX, TWO, until_found=np.True_).until_found
+
+
+def test_help_describes_fields_also_inherited_ones():
+    for kind, name in (
+        (Column, "lam"),
+        (Drogo, "updates"),
+        (Drogo, "cap"),
+        (drogo.Solution, "error"),
+    ):
+        assert f"\n{name}\n    " in inspect.getdoc(kind)
+    assert "host_only" not in inspect.getdoc(Drogo)
+    assert Drogo().__doc__ == Drogo.__doc__
 
 
 class Parts(gymnasium.Env):
