@@ -26,6 +26,7 @@ from drogo.cli.exact import Exact
 from drogo.cli.goals import Goals
 from drogo.cli.learn import Learn
 from drogo.errors import ArgumentError, DrogoError
+from drogo.progress import print_warning
 
 VERBS = {"envs": Envs, "exact": Exact, "goals": Goals, "learn": Learn}
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -58,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.path.append(os.getcwd())  # where the module of `module:Id-v0` usually is
     try:
         with _signals(), warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"drogo: {message}", file=sys.stderr)
+            warnings.showwarning = print_warning
             try:
                 _parse(arguments).run()
             finally:
