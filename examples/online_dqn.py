@@ -84,6 +84,8 @@ class Features(nn.Module):
 def make(env_id: str) -> gymnasium.Env:
     """Makes an environment of flat observations: numbers of states become one-hot."""
     env = gymnasium.make(env_id)
+    if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+        raise SystemExit(f"{env_id} has the actions {env.action_space}; a DQN needs Discrete ones.")
     is_flat = isinstance(env.observation_space, gymnasium.spaces.Box)
     return env if is_flat else gymnasium.wrappers.FlattenObservation(env)
 

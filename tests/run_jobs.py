@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 
@@ -24,6 +25,8 @@ def python_process(code, *arguments):
 def square(settings, scratch, report):
     report(0.5)
     time.sleep(settings.get("wait", 0))
+    if "warning" in settings:
+        warnings.warn(settings["warning"], UserWarning, stacklevel=1)
     if "log" in settings:  # which runs were finished, and how often
         with open(settings["log"], "a") as stream:
             stream.write(f"{settings['x']}\n")

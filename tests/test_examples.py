@@ -44,6 +44,8 @@ def test_the_evaluation_of_a_policy_that_circles_ends(capsys):
     example["evaluate"](example["Args"](env_id="tests/Circle-v0", steps=5), torch.nn.Linear(2, 2))
     gymnasium.registry.pop("tests/Circle-v0")
     assert "returned -5.0, and ended at the time limit" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="Pendulum-v1 has the actions Box"):
+        example["make"]("Pendulum-v1")
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """The names and the types of arguments of public functions."""
 
+import inspect
+
 import gymnasium
 import numpy as np
 import pytest
@@ -30,3 +32,15 @@ def test_wrong_names_and_types_are_errors_of_this_library(argument, function, gi
     assert "mean reward?" in str(error)
     data = collect(env, 9, seed=0)
     assert "drogo.Column" in str(refused(ArgumentTypeError, "problem", fit, data, lam=5.0))
+
+
+def test_help_describes_fields_also_inherited_ones():
+    for kind, name in (
+        (Column, "lam"),
+        (Drogo, "updates"),
+        (Drogo, "cap"),
+        (drogo.Solution, "error"),
+    ):
+        assert f"\n{name}\n    " in inspect.getdoc(kind)
+    assert "host_only" not in inspect.getdoc(Drogo)
+    assert Drogo().__doc__ == Drogo.__doc__

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, and Ctrl-C, for someone who waits at a terminal."""
+"""Progress and warnings on standard error, and Ctrl-C, for someone who waits at a terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 SWITCH = "DROGO_PROGRESS"
 """The environment variable that is 0 where nobody waits, as in a worker process."""
@@ -15,6 +16,11 @@ def is_watched() -> bool:
     """Returns whether someone waits at a terminal or in a notebook."""
     interactive = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
     return interactive and os.environ.get(SWITCH) != "0"
+
+
+def print_warning(message: Warning | str, *_: Any) -> None:
+    """Prints a warning as a sentence, without its source; it replaces `warnings.showwarning`."""
+    print(f"drogo: {message}", file=sys.stderr)
 
 
 def stops(interrupt: KeyboardInterrupt) -> bool:

@@ -3,13 +3,16 @@ this library. Within the library functions call each other without these checks.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -64,7 +67,28 @@ def checked(thing: Any) -> Any:
                 setattr(kind, name, classmethod(replaced) if function is not part else replaced)
     if inspect.isfunction(whole.__init__):  # perhaps that of another package
         whole.__init__ = _checked(whole.__init__, whole)
+    if is_dataclass(whole) and isinstance(vars(whole).get("__doc__"), str):
+        whole.__doc__ = _WithFields(whole.__doc__)
     return thing
+
+
+class _WithFields:
+    """The docstring of a class with those of its fields, which `help` does not show by itself."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, instance: Any, owner: Any) -> str:
+        texts, parts = {}, [inspect.cleandoc(self.text)]
+        for kind in owner.__mro__:
+            with contextlib.suppress(OSError, TypeError):  # there may be no source
+                (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+                for field, text in pairwise(ast.iter_child_nodes(tree)):
+                    if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                        texts.setdefault(ast.unparse(field.target), ast.literal_eval(text.value))
+        for name in (field.name for field in fields(owner) if field.name in texts):
+            parts.append(f"{name}\n{textwrap.indent(inspect.cleandoc(texts[name]), '    ')}")
+        return "\n\n".join(parts)
 
 
 @functools.cache

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from drogo.cli.output import Flag
+from drogo.cli.output import Flag, hint
 
 
 @dataclass(frozen=True)
 class Reproduce:
     """Run the paper's figures and tables again, beside its published numbers."""
 
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ()
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, hint("", metavar="NAME")] = ()
     """Questions: by default ring, cosine, eigenvectors, shaping, shaping-successor,
     shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
     ablation-network, ablation-network-paper, theory, transfer, counts and

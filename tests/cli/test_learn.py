@@ -232,6 +232,9 @@ def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictu
     assert "No exact vector is known" in answer.out
     assert "\nNot good: 1 of 1 seed did not converge in time; the largest error is" in answer.out
     assert all(line.startswith("drogo: ") for line in answer.err.splitlines())
+    exactly = ("--method", "regression", "--problem", "column", "--updates", 600)
+    answer = command("learn", "FrozenLake-v1", *few, *exactly)
+    assert "\nNot known to be good: values are within 0.0" in answer.out
 
 
 @pytest.mark.slow

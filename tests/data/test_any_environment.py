@@ -197,7 +197,7 @@ def test_a_solution_knows_its_environment_and_its_policy_takes_a_dict(key, tmp_p
     assert action.shape == ()
     assert key != "position" or action == policy(observation["position"][None])[0]
     batch = {name: np.stack([part] * 3) for name, part in observation.items()}
-    assert policy.predict(batch)[0].shape == (3,)
+    assert policy.predict(batch)[0].shape == policy(batch).shape == (3,)
 
 
 def test_wrong_environments_and_keys():

@@ -252,5 +252,6 @@ def test_streamed_equals_gathered_and_a_sample_is_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(batches, "BYTES_IN_RESULT", 400)
     result = fit(line(2000), Column(5.0), FEW, network=SMALL)
     assert len(result.observations) in (100, 101)
+    assert f"{len(result.observations)} of " in result.notes[-1]
     assert result.v.shape == (1, len(result.observations))
     assert np.isfinite(result.potential()(line(2000).observations[:5])).all()

@@ -201,7 +201,7 @@ def test_rewards_of_the_goal_of_the_episode_and_of_others_and_their_errors():
     others = env.compute_reward(np.array([1, 1]), np.array([1, 3]), [info, info])
     assert others.tolist() == [0.5 * 10, 0.5 * -1 + 0.5 * (0.9 * -20 + 30)]
     assert env.compute_reward(np.int64(1), np.int64(2), info) == reward
-    env = GoalShaping(reaching(), distance, weight=None, discount=0.9)
+    env = GoalShaping(reaching(), distance, discount=0.9)
     refused(gymnasium.error.ResetNeeded, None, env.step, RIGHT)
     env.reset(seed=0, options={"goal": 1})
     env.step(RIGHT)
@@ -225,7 +225,7 @@ def test_hindsight_of_stable_baselines3_samples_shaped_rewards(sb3):
     def negative_distance(seen, goals):
         return -np.abs(seen - goals).sum(axis=1)
 
-    env = GoalShaping(reaching("coordinates"), negative_distance, discount=0.9)
+    env = GoalShaping(reaching("coordinates"), negative_distance, 0.5, discount=0.9)
     hindsight = {"replay_buffer_class": sb3.HerReplayBuffer,
                  "replay_buffer_kwargs": {"copy_info_dict": True, "n_sampled_goal": 4}}  # fmt: skip
     agent = sb3.DQN("MultiInputPolicy", env, learning_starts=60, gamma=0.9, seed=0, **hindsight)

@@ -23,7 +23,7 @@ MOST_STATES, MOST_PANELS = 2000, 9
 
 @dataclass(frozen=True)
 class Goals:
-    """Compute the map to any goal: a picture, a page to click in, and transfer."""
+    """Compute the map to any goal, and transfer; of a text map, also draw a picture and a page."""
 
     env: output.Env
     goal: Annotated[tuple[str, ...], output.hint("(default: the terminal states)")] = ()

@@ -329,9 +329,11 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray |
         return f"Not good: {problem}; more transitions may help."
     if count("certificate", "certified") == len(seeds):
         return f"Good: rollouts confirm the values {total}."
+    within = f"within {largest('error'):.2g} of the solution of the data"
     if count("status", "converged") == len(seeds):
-        within = f"{largest('error'):.2g} of the solution of the data"
-        return f"Good: all seeds converged, to within {within}."
+        return f"Good: all seeds converged, to {within}."
+    if "error" in seeds[0] and np.isfinite(largest("error")):
+        return f"Not known to be good: values are {within}, which lack some actions or values."
     return "Not known to be good: no equation is violated, but nothing confirms the values."
 
 

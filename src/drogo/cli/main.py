@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import fields
 from importlib import metadata
 from typing import Annotated, Any, NoReturn, Union
 
@@ -25,6 +26,7 @@ from drogo.cli.exact import Exact
 from drogo.cli.goals import Goals
 from drogo.cli.learn import Learn
 from drogo.errors import ArgumentError, DrogoError
+from drogo.progress import print_warning
 
 VERBS = {"envs": Envs, "exact": Exact, "goals": Goals, "learn": Learn}
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -57,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.path.append(os.getcwd())  # where the module of `module:Id-v0` usually is
     try:
         with _signals(), warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"drogo: {message}", file=sys.stderr)
+            warnings.showwarning = print_warning
             try:
                 _parse(arguments).run()
             finally:
@@ -121,13 +123,13 @@ def _stop(number: int) -> NoReturn:
     os._exit(128 + number)
 
 
-def _checked(verb: type, arguments: list[str]) -> list[str]:
+def _checked(verb: Any, arguments: list[str]) -> list[str]:
     """Returns the arguments with mistyped options last: tyro would take their values for others.
-    An option that is given twice is an error: tyro would drop the first one."""
+    An option with several values that is given twice is an error: tyro would drop the first."""
     names = [text.partition("=")[0].replace("_", "-") for text in arguments]
-    known = {f"--{name.replace('_', '-')}" for name in getattr(verb, "__dataclass_fields__", {})}
-    for name in known:
-        if names.count(name) > 1:
+    known = {f"--{field.name.replace('_', '-')}": field.default for field in fields(verb)}
+    for name, default in known.items():
+        if isinstance(default, tuple) and names.count(name) > 1:
             problem = f"{name} is given twice; give it once, with all its values."
             raise ArgumentError(problem, argument=name)
     mistyped = [name for name in names if name.startswith("--") and name not in known]

@@ -72,10 +72,8 @@ def under(
         remedy = "Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
         remedy += "actions needs none if its method has action_values=True."
         if data.n_actions is None:
-            remedy = (
-                "Give behaviour=, as collect and the importers of Transitions take it; or leave "
-            )
-            remedy += "the actions out, for the map of who acted: "
+            remedy = "Give behaviour= to collect or the importer of Transitions; or leave the "
+            remedy += "actions out, for the map of who acted: "
             remedy += "dataclasses.replace(data, action=None)."
         command = "Use --set action_values=true."
         raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="behaviour")

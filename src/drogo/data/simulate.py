@@ -219,7 +219,7 @@ def simulator(
         env.reset(seed=0)
         _copied(env).step(space.sample())  # some copies fail when they are used
     except Exception as error:  # parts of an environment may raise anything when they are copied
-        problem = f"{env} cannot be copied ({type(error).__name__}: {error}), to simulate it."
+        problem = f"{env} cannot be copied ({error!r}), to simulate it."
         remedy = "Give it the method __deepcopy__, or those of drogo.data.simulate.StepsMany."
         raise ArgumentError(problem, remedy=remedy, argument="env") from error
     return Copies(space, numbers, env, start, as_key(key))

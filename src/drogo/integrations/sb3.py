@@ -131,7 +131,8 @@ class LearnMap(BaseCallback):
     Args:
         shaping: The map, or another `AbstractShaping`.
         terminal_reward: The reward of a terminal state itself: a number, or a function of the last
-            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else 0.
+            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else
+            what the last reward says beside those before.
         verbose: As in `BaseCallback`.
     """
 

@@ -277,6 +277,10 @@ def _solutions(
     judge, size, prepared = training.judge, len(training.seeds), training.judge.prepared
     lost = diverged_at(progress)
     stopped = [f"Ctrl-C stopped the fit after {progress.update} updates."] * progress.interrupted
+    kept, every = len(judge.plan.kept), len(prepared.shown.observations)
+    part = f"The solution holds the values of {kept:,} of {every:,} observations, for which there "
+    part += "was room; call it with others to evaluate them."
+    partly = [part] * (kept < every)
     good = "converged" if judge.verified else "unverified"
     status = np.where(judge.converged(progress.last_row), good, "max_updates")
     status = np.where(lost >= 0, "diverged", status)
@@ -303,7 +307,7 @@ def _solutions(
                 arrays={name: part[runs] for name, part in arrays.items()} | judge.shared(begin),
                 learner=judge.learner.with_objective(take(judge.objectives, begin)),
                 state=take(progress.states, runs),
-                notes=(*point.prepared.notes, *stopped),
+                notes=(*point.prepared.notes, *partly, *stopped),
                 provenance={
                     "data": training.identity["data"],
                     "n_actions": prepared.data.n_actions,

@@ -52,6 +52,8 @@ class Policy:
 
     def probabilities(self, observations: Any) -> Float[np.ndarray, "batch actions"]:
         """Returns the probability of each action for each of a batch of observations."""
+        if isinstance(observations, dict):
+            observations = part_of(observations, self.key, batch=1)
         batch = arrays.real("observations", observations)
         if not batch.size or batch.shape[1:] != self.shape:
             wrong = f"the shape is {batch.shape}; give a batch of {self.shape}."

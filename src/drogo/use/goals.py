@@ -41,7 +41,7 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         self,
         env: gymnasium.Env,
         value: GoalValue,
-        weight: float | None = 0.5,
+        weight: float | None = None,
         discount: float = 0.99,
         *,
         part: str = "achieved_goal",

@@ -144,7 +144,9 @@ class Options:
             for stage in _some(stages, MOST_PANELS)
         ]
         count = discovery.inaccurate
-        warning = f"{count} vectors were not accurate, and were used nevertheless."
+        warnings = [f"{count} vectors were not accurate, and were used nevertheless."] * bool(count)
+        if grid.worse_ends.any():
+            warnings.append("Terminal rewards do not count: all ends are plain cells.")
         title = f"{self.env}, {grid.n_states} states, {self.method}"
         caption = (
             f"Means of {counted(self.seeds, 'seed')}; the option is that of the first. "
@@ -158,7 +160,7 @@ class Options:
             "reward": discovery.reward.mean(axis=0).tolist(),
             "inaccurate": int(count),
             "files": FILES,
-            "warnings": [warning] if count else [],
+            "warnings": warnings,
             "table": output.table(title, caption, rows, left=()),
         }  # fmt: skip
 

@@ -100,10 +100,12 @@ class Shape:
 
     def compare(self, named: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
         """Trains the agents of all methods, and returns the report."""
+        from drogo.problems.worse_ends import notes_of
         from drogo_paper.agents import Training, compare, shaping_experiment
 
         world = named.grid
-        warning = limit_warning(world) or discount_warning(world, self.discount)
+        warnings = [limit_warning(world) or discount_warning(world, self.discount)]
+        warnings += notes_of(world.mdp.edges, self.lam)
         options = {name: getattr(self, name) for name in ("seeds", "lam", "discount", "terminal")}
         potentials = shaping_experiment.potentials(world, self.learned(named, console), **options)
         training = Training(
@@ -119,7 +121,7 @@ class Shape:
             "world": world.name,
             "methods": {name: _as_json(row) for name, row in rows.items()},
             "files": FILES,
-            "warnings": [warning] if warning else [],
+            "warnings": [text for text in warnings if text],
             "table": self._table(world.name, rows),
         }
         arrays = {

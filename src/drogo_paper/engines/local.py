@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from drogo.errors import RunsFailed, check_whole
-from drogo.progress import SWITCH
+from drogo.progress import SWITCH, print_warning
 from drogo_paper.engines.job import Job, name_error, perform, raise_failures
 from drogo_paper.engines.store import Store
 
@@ -158,7 +159,7 @@ class Worker:
 def work(descriptor: int) -> None:
     """Runs the jobs that come over a connection in this process, until there are no more."""
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    connection = Connection(descriptor)
+    connection, warnings.showwarning = Connection(descriptor), print_warning
     connection.send(("ready", 0.0))
     while True:
         try:

@@ -126,6 +126,17 @@ def test_shaping_with_a_saved_fit(twice, place):
     assert methods["DR exact"]["steps_to_optimal"]["mean"] > 0
 
 
+def test_verbs_warn_of_worse_ends(command, tmp_path, monkeypatch):
+    path = tmp_path / "lava.txt"
+    path.write_text("step-limit: 40\ngoal L: -20\n\n########\n#G...SL#\n########\n")
+    monkeypatch.setattr(shape.Shape, "learned", lambda *_: {})
+    monkeypatch.setattr(shape, "_pictures", lambda *_: {})
+    shaped = command("shape", path, "--seeds", 1, "--steps", 100, "--out", tmp_path)
+    assert "leads into a worse end" in shaped.err
+    discovered = command("options", path, "--method", "untried", *SHORT, "--out", tmp_path)
+    assert "all ends are plain cells" in discovered.err
+
+
 @pytest.mark.slow
 def test_shaping_learns_its_potentials_and_finds_them_again(command, place, monkeypatch):
     asked, rows = [], table("", "", [{"a": ""}], left=())

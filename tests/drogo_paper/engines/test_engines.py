@@ -62,11 +62,13 @@ def test_everything_that_can_happen_to_a_job(tmp_path):
     assert [(job, event) for job, event, _ in events].count((others[1], "retried")) == 1
 
 
-def test_jobs_that_exit_cost_the_others_no_attempt(tmp_path):
+def test_jobs_that_exit_cost_the_others_no_attempt_and_warnings_are_sentences(tmp_path, capfd):
     events = []
     exits = [Job("run_jobs:odd", {"how": "exits", "x": x}, f"odd {x}", 90.0) for x in range(3)]
     with raises(RunsFailed) as raised:
-        LocalEngine(1).run([*exits, job("square")], Store(tmp_path), lambda *e: events.append(e[1]))
+        jobs = [*exits, job("square", warning="mind the step")]
+        LocalEngine(1).run(jobs, Store(tmp_path), lambda *e: events.append(e[1]))
+    assert capfd.readouterr().err == "drogo: mind the step\n"
     assert (set(raised.value.failures), "retried" in events) == ({"odd 0", "odd 1", "odd 2"}, False)
 
 
