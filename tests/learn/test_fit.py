@@ -153,10 +153,8 @@ def test_a_sweep_over_any_field(unchecked):
 def test_a_checkpointed_and_logged_sweep_over_goals(tmp_path):
     data, reports = data_of(ROOM, "coordinates", 1500), []
     problem, method = Goals(lam=[5.0, 20.0]), Regression(updates=20)
-    settings = {
-        "network": Quasimetric(16, 1, components=4, length=4), "seeds": 2,
-        "checkpoint": tmp_path / "goals.npz", "callbacks": [reports.append],
-    }  # fmt: skip
+    settings = {"network": Quasimetric(16, 1, components=4, length=4), "seeds": 2}
+    settings |= {"checkpoint": tmp_path / "goals.npz", "callbacks": [reports.append]}
     swept = fit(data, problem, method, **settings)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["goals-0.npz", "goals-1.npz"]
     assert [report.update for report in reports] == [*range(0, 21, 2)] * 2

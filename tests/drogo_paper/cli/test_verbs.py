@@ -84,10 +84,8 @@ def twice(command, place):
 
 def test_options_are_discovered_and_drawn(twice, place):
     twice("options", *SHORT)
-    expected = discover(
-        WORLD.without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8),
-        seeds=range(2), may_end=False,
-    )  # fmt: skip
+    parts = (WORLD.without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8))
+    expected = discover(*parts, seeds=range(2), may_end=False)
     (path,) = (place / "options").glob("*/options.npz")
     arrays = read_arrays(path, KIND, print)[0]
     for name in ("visited", "reward"):
