@@ -83,7 +83,6 @@ def test_every_other_request_is_another_result(learn_tiny):
 
 
 def test_two_runs_at_once(learn_tiny, monkeypatch):
-    """While a run trains, the same one is refused, and one with other data begins and ends."""
     fit, others = drogo.fit, []
 
     def slow(*positional, **arguments):

@@ -77,7 +77,6 @@ def _each(observations, n):
 
 
 def assert_same(data, true, part=np.asarray):
-    """The same steps in the same order."""
     assert len(data) == len(true)
     before, action, reward, after, over, cut = zip(*true, strict=True)
     np.testing.assert_array_equal(data.observations[data.state], [part(one) for one in before])

@@ -214,8 +214,6 @@ def images(n, seed=0):
     ids=["CNN", "function", "module", "MLP", "raw MLP", "table"],
 )  # fmt: skip
 def test_any_map_learns_and_continues_from_a_file(network, tmp_path):
-    """Also with an optax transformation of the user's own."""
-
     def online():
         return OnlineTable(BYTES, FOUR) if network is None else OnlineMap(
             BYTES, FOUR, network=network, optimiser=optax.adamw(1e-3), learning_starts=40,

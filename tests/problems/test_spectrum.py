@@ -29,7 +29,6 @@ def truth_of(mdp, problem):
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.parametrize("matrix", ["laplacian", "successor", "default"])
 def test_data_describe_the_matrix_of_the_mdp(matrix, terminal):
-    """However often each state was seen."""
     data, mdp = corridor(terminal=terminal)
     problem = Spectrum(4, matrix=matrix, discount=0.9, lam=2.0)
     known = truth_of(mdp, problem)

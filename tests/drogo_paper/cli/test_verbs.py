@@ -55,7 +55,6 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def place(command, tmp_path_factory):
-    """A directory with a map, and a fit of it."""
     directory = tmp_path_factory.mktemp("verbs")
     (directory / "mine.txt").write_text(MAP)
     few = ("--seeds", 2, "--updates", 300, "--transitions", 20_000, "--observation", "state")
