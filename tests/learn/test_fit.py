@@ -222,9 +222,7 @@ def test_what_has_converged_stops_here_and_not_elsewhere(tmp_path):
     assert np.abs(whole.v - result.v).max() < 0.02
     again = fit(data_of(CHAIN), Column(), method, checkpoint=path)  # nothing is left to do
     assert (again.v.tolist(), again.updates) == (result.v.tolist(), result.updates)
-    state = np.repeat(np.arange(6), 2)
-    after = np.clip(state + np.tile([-1, 1], 6), 0, 6)
-    data = small_data.table_of(state, after, -1.0, after == 6, table=np.eye(7, dtype=np.float32))
+    data = small_data.corridor(table=np.eye(7, dtype=np.float32))[0]
     parts, network = (data, Spectrum(2), drogo.ALLO(updates=4000)), MLP(16, 1, leak=0.1)
     together = fit(*parts, network=network, seeds=4)
     assert together.status == ("converged",) * 4

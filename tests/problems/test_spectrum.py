@@ -126,8 +126,7 @@ def test_gdo_has_not_converged_with_a_direction_missing():
     """100 of 101 right vectors overlap by 0.99 with those that were asked for."""
     n = 101
     waves = np.cos(np.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n)
-    state = np.repeat(np.arange(n), 2)
-    data = table_of(state, np.clip(state + np.tile([-1, 1], n), 0, n - 1), -1.0, copies=1)
+    data, _ = corridor(n, terminal=False, copies=1)
     result = evaluated(data, np.r_[waves[:50], waves[51:]], GDO)
     assert result.overlap[0] == pytest.approx(0.99)
     assert result.status == ("max_updates",)
