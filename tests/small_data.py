@@ -55,13 +55,13 @@ def table_of(state, after, reward, terminated=None, copies=3, table=None, **colu
     return Transitions.from_table(np.arange(n) if table is None else table, *rows, **columns)
 
 
-def corridor(n=7, terminal=True, reward=-1.0):
+def corridor(n=7, terminal=True, reward=-1.0, **columns):
     """A corridor between two walls, or whose last state is terminal; and its MDP."""
     last = n - 1 if terminal else n
     state = np.repeat(np.arange(last), 2)
     after, P = np.clip(state + np.tile([-1, 1], last), 0, n - 1), np.zeros((n, n))
     np.add.at(P, (state, after), 0.5)
-    data = table_of(state, after, reward - 0.1 * state, (after == n - 1) & terminal)
+    data = table_of(state, after, reward - 0.1 * state, (after == n - 1) & terminal, **columns)
     return data, MDP.from_arrays(P, reward - 0.1 * np.arange(n), [n - 1] if terminal else [])
 
 

@@ -28,12 +28,9 @@ def make(**options):
     return gymnasium.make("drogo/GridWorld-v0", world=WORLD, **kind)
 
 
-def steps_of(n, seed=0, observation="coordinates"):
+def steps_of(n):
     """Random transitions of the world, as columns."""
-    data = collect(make(observation=observation), n, seed=seed)
-    table = data.observations
-    table = table.astype(np.float32) if table.dtype.kind == "f" else table
-    return (table[data.state], data.action, data.reward, table[data.next_state], data.terminated)
+    return next(iter(collect(make(), n, seed=0).batches(n)))
 
 
 def rows(columns, chosen):

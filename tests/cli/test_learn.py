@@ -20,7 +20,7 @@ from drogo.cli import pictures
 from drogo.cli.output import NEW, OLD
 from drogo.worlds import control
 from drogo.worlds.resolve import Environment, resolve
-from small_lines import Line
+from small_lines import line_of
 
 TINY = "#####\n#S.G#\n#####"
 FEW = ("--seeds", 1, "--updates", 4, "--transitions", 100, "--observation", "state", "--json")
@@ -82,19 +82,7 @@ def test_every_other_request_is_another_result(learn_tiny):
     assert learn_tiny() == first
 
 
-def test_a_moved_or_incomplete_result_is_refused(learn_tiny):
-    first, second = (learn_tiny("--data-seed", seed) for seed in (1, 2))
-    mine, theirs = (Path(report["files"]["solution"]).parent for report in (first, second))
-    mine.rename(f"{mine}-away")
-    theirs.rename(mine)
-    assert learn_tiny("--data-seed", 1)["kind"] == "AlreadyExists"
-    assert learn_tiny("--data-seed", 1, "--overwrite")["seeds"] == first["seeds"]
-    Path(first["files"]["picture"]).unlink()
-    assert learn_tiny("--data-seed", 1)["kind"] == "AlreadyExists"
-
-
 def test_two_runs_at_once(learn_tiny, monkeypatch):
-    """While a run trains, the same one is refused, and one with other data begins and ends."""
     fit, others = drogo.fit, []
 
     def slow(*positional, **arguments):
@@ -249,17 +237,6 @@ def test_a_minigrid(command, tmp_path, monkeypatch):
     assert json.loads(command(*arguments).out) == report
 
 
-class Pair(Line):
-    observation_space = spaces.Dict({name: spaces.Box(0, 1, (1,), np.float32) for name in "ab"})
-    goal = 1
-
-    def first(self):
-        return 0
-
-    def observe(self):
-        return {"a": np.float32([self.at]), "b": np.float32([0.5])}
-
-
 def test_pixels_and_several_parts_of_a_dict(command, learn_tiny, monkeypatch):
     """The observations that fits are given, which do not begin."""
     observations = []
@@ -271,7 +248,13 @@ def test_pixels_and_several_parts_of_a_dict(command, learn_tiny, monkeypatch):
     monkeypatch.setattr(drogo, "fit", stop)
     assert learn_tiny("--observation", "pixels").status == 130
     assert observations.pop().shape == (3, 3, 5, 3)
-    monkeypatch.setitem(gymnasium.registry, "Pair-v0", EnvSpec("Pair-v0", entry_point=Pair))
+    pair = line_of(
+        observation_space=spaces.Dict({name: spaces.Box(0, 1, (1,), np.float32) for name in "ab"}),
+        goal=1,
+        first=lambda env: 0,
+        observe=lambda env: {"a": np.float32([env.at]), "b": np.float32([0.5])},
+    )
+    monkeypatch.setitem(gymnasium.registry, "Pair-v0", EnvSpec("Pair-v0", entry_point=pair))
     arguments = ("learn", "Pair-v0", "--transitions", 50, "--out", learn_tiny.out / "pairs")
     for keys in (("b", "a"), ("a",)):
         assert command(*arguments, "--key", *keys).status == 130

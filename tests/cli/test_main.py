@@ -103,14 +103,11 @@ def verb_of_another_package(tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("always")
-def test_other_packages_add_verbs(command, verb_of_another_package):
+def test_verbs_of_other_packages_and_exit_statuses(command, tmp_path, verb_of_another_package):
     answer = command("fail", "--how", "warn")
     assert (answer.out, answer.status) == ("fine\n", 0)
     assert "'absent' (other_package:Absent) cannot be loaded" in answer.err
     assert answer.err.splitlines()[-1] == "drogo: mind the step"
-
-
-def test_exit_statuses(command, tmp_path, verb_of_another_package):
     reading, writing = os.pipe()
     os.close(reading)
     for place, line in ((tmp_path / "out", "fail --how pipe"), (writing, "learn --help")):

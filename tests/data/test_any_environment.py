@@ -81,7 +81,6 @@ def limited(kind=Limited):
 
 
 def rows(data):
-    """Every transition with its observations as they are."""
     columns = (data.reward, data.terminated, data.terminal_reward)
     ends = (data.observations[part][:, 0] for part in (data.state, data.next_state))
     return np.stack([*ends, *columns], axis=1)

@@ -77,7 +77,6 @@ def _each(observations, n):
 
 
 def assert_same(data, true, part=np.asarray):
-    """The same steps in the same order."""
     assert len(data) == len(true)
     before, action, reward, after, over, cut = zip(*true, strict=True)
     np.testing.assert_array_equal(data.observations[data.state], [part(one) for one in before])
@@ -104,6 +103,7 @@ def test_discrete_spaces_dicts_flags_and_unscaled_actions(sb3):
     data = Transitions.from_replay_buffer(buffer)
     assert_same(data, true[-80:])
     assert (data.observations.ndim, data.n_actions) == (1, 2)  # as the environment gives them
+    np.testing.assert_array_equal(data.default, 0.5)
     buffer, true = fill(sb3, Parts, 60)
     for key, axes in (("place", ()), ("image", (1, 2, 0))):
         data = Transitions.from_replay_buffer(buffer, key=key)
@@ -135,23 +135,6 @@ def test_half_the_memory(sb3, steps, n_envs):
     older, newest = held[:-n_envs], held[-n_envs:]
     older = [(*step[:3], stand_in if step[4] else step[3], *step[4:]) for step in older]
     assert_same(data, [*(step for step in older if not step[5]), *newest])
-
-
-def test_numbers_replace_rewards(sb3):
-    buffer, true = fill(sb3, Numbered, 40)
-    data = Transitions.from_replay_buffer(buffer, reward=-2.0, terminal_reward=-3.0)
-    assert set(data.reward) == {-2.0}
-    assert np.array_equal(data.terminal_reward, np.where(data.terminated, -3.0, 0.0))
-    data = Transitions.from_replay_buffer(
-        buffer,
-        reward=lambda step: -1.0 - float(step.next_observation),
-        terminal_reward=lambda step: -float(step.observation),
-        behaviour=lambda step: 0.25 + 0.5 * float(step.action),
-    )
-    np.testing.assert_array_equal(data.reward, [-1 - step[3] for step in true])
-    assert set(data.terminal_reward[data.terminated]) == {-(LENGTH - 1)}
-    np.testing.assert_array_equal(data.behaviour, [0.25 + 0.5 * step[1] for step in true])
-    np.testing.assert_array_equal(data.default, 0.5)
 
 
 def test_agents_fill_buffers_with_what_the_environment_gave(sb3):

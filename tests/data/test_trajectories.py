@@ -56,10 +56,15 @@ def test_episodes_by_hand_numbers_for_rewards_and_parts():
         assert same.terminated.tolist() == [False, True, False, False, False]
         assert same.truncated.tolist() == [False, False, False, False, True]
     unpaid = without("rewards", GOAL, CUT)
-    data = Transitions.from_trajectories(
-        unpaid, reward=-3.0, terminal_reward=lambda step: -float(step.next_observation[0])
-    )
-    assert (set(data.reward), data.terminal_reward.tolist()) == ({-3.0}, [0, -2, 0, 0, 0])
+    functions = {
+        "reward": lambda step: -1.0 - float(step.next_observation[0]),
+        "terminal_reward": lambda step: -float(step.observation[0] + step.next_observation[0]),
+        "behaviour": lambda step: 0.25 + 0.5 * float(step.action),
+    }
+    data = Transitions.from_trajectories(unpaid, **functions)
+    assert data.reward.tolist() == [-2, -3, -2, -1, -1]
+    assert data.terminal_reward.tolist() == [0, -3, 0, 0, 0]
+    assert data.behaviour.tolist() == [0.75, 0.75, 0.75, 0.25, 0.25]
     refused(DataError, "reward", Transitions.from_trajectories, unpaid)
     parts = {"observations": {"at": [[0.0], [1.0], [2.0]], "side": [0, 1, 0]}}
     data = Transitions.from_trajectories([GOAL | parts], key=("side", "at"))

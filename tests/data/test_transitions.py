@@ -183,10 +183,8 @@ def test_broken_columns(argument):
 
 
 def loop(reward, ends=True):
-    """State 0 leads to itself and to 1 equally often, and 1 back to 0 or to the terminal state.
-
-    W is [[g/2, g/2], [h/2, 0]] with g = exp(reward) and h = exp(-1) at lam 1.
-    """
+    """State 0 leads to itself and to 1 equally often, and 1 back to 0 or to the terminal state: W is
+    [[g/2, g/2], [h/2, 0]] with g = exp(reward) and h = exp(-1) at lam 1."""
     after, over = [0, 1, 0, 2 if ends else 0], [False, False, False, ends]
     columns = ([0, 0, 1, 1], after, [reward, reward, -1.0, -1.0], over)
     return Transitions.from_table(np.arange(3), *(column * 2 for column in columns))

@@ -179,7 +179,6 @@ def test_the_published_tasks_and_what_a_learned_table_earns():
 
 @pytest.fixture(scope="module")
 def record():
-    """All runs with few steps."""
     settings = {"tasks": 100, "seeds": 2, "steps": 50, "discount": 0.99, "lam": 1.3}
     parts = [
         getattr(transfers, name)(settings, Path(), lambda _: None) for name in transfer.SECONDS

@@ -99,7 +99,6 @@ def test_the_command_and_its_page(command, tmp_path, monkeypatch):
 
 
 def test_a_run_that_fails_does_not_stop_the_others(tiny, tmp_path):
-    """It is named at the end; what does not depend on it is done."""
     failures, done = {"search": "broken"}, []
 
     def run(jobs, store, listen):
@@ -131,7 +130,6 @@ def successor_outcome():
 
 
 def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
-    """It shows neither published numbers nor verdicts about them."""
     runs = successor_outcome()
     assert "paper" not in shaping_successor.answer(TINY, lambda job: runs).verdict
     everyone = ["none", "SR", *(f"DR {kind}" for kind in ("one-hot", "coordinates", "pixels"))]

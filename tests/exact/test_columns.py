@@ -32,11 +32,8 @@ def check(columns, theirs):
 
 
 def test_a_chain_by_hand_and_a_long_corridor():
-    """Two states and a goal with R = 2, as in test_reference: e = (1/11, 3/11) to the goal.
-
-    To state 1: 2 e0 = e0/2 + 1/2, so e0 = 1/3. To state 0, which the goal does not reach:
-    2 e1 = 1/2, so e1 = 1/4.
-    """
+    """Two states and a goal with R = 2: e = (1/11, 3/11) to the goal. To state 1: 2 e0 = e0/2 + 1/2,
+    so e0 = 1/3. To state 0, which the goal does not reach: 2 e1 = 1/2, so e1 = 1/4."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])
     mdp = MDP.from_arrays(P, [-np.log(2)] * 2 + [7.0], [2])
     wanted = [[1, 1 / 4, 0], [1 / 3, 1, 0], [1 / 11, 3 / 11, 1]]

@@ -173,7 +173,6 @@ def test_wrong_arguments(unchecked):
 
 
 def test_two_parts_and_terminal_states_that_hardly_interact():
-    """The column exists in each part."""
     P = np.zeros((4, 4))
     P[0, 1] = P[2, 3] = 1.0
     mdp = MDP.from_arrays(P, [-1.0, 0.0, -1.0, 0.0], [1, 3])

@@ -25,8 +25,6 @@ PLACES = make().unwrapped.all_observations()
 
 
 class Bytes(gymnasium.ObservationWrapper):
-    """Pictures of the state in bytes."""
-
     def __init__(self):
         super().__init__(world_env(WORLD, "pixels"))
         shape = self.observation_space.shape

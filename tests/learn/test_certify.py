@@ -188,10 +188,8 @@ def test_few_groups_that_agree_by_chance_are_not_believed():
 def test_what_cannot_be_certified_is_an_error(data, unchecked):
     policy = Column(default_policy=lambda observations, actions: np.full(len(actions), 0.25))
     endless = fit(ring()[0], drogo.Continuing(2.0), Drogo(updates=2))
-    linear, skewed = (
-        fit(data, Column(), drogo.LogGDO(updates=2)),
-        fit(data, policy, Drogo(updates=2)),
-    )
+    linear = fit(data, Column(), drogo.LogGDO(updates=2))
+    skewed = fit(data, policy, Drogo(updates=2))
     exactly = (drogo.solve(data, problem) for problem in (Column(), drogo.Goals()))
     for wrong in (linear, skewed, endless, *exactly):
         refused(ArgumentError, "solution", certify, wrong, ENV)

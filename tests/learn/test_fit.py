@@ -170,10 +170,8 @@ def test_a_sweep_over_any_field(unchecked):
 def test_a_checkpointed_and_logged_sweep_over_goals(tmp_path):
     data, reports = data_of(ROOM, "coordinates", 1500), []
     problem, method = Goals(lam=[5.0, 20.0]), Regression(updates=20)
-    settings = {
-        "network": Quasimetric(16, 1, components=4, length=4), "seeds": 2,
-        "checkpoint": tmp_path / "goals.npz", "callbacks": [reports.append],
-    }  # fmt: skip
+    settings = {"network": Quasimetric(16, 1, components=4, length=4), "seeds": 2}
+    settings |= {"checkpoint": tmp_path / "goals.npz", "callbacks": [reports.append]}
     swept = fit(data, problem, method, **settings)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["goals-0.npz", "goals-1.npz"]
     assert [report.update for report in reports] == [*range(0, 21, 2)] * 2
@@ -241,9 +239,7 @@ def test_what_has_converged_stops_here_and_not_elsewhere(tmp_path):
     assert np.abs(whole.v - result.v).max() < 0.02
     again = fit(data_of(CHAIN), Column(), method, checkpoint=path)  # nothing is left to do
     assert (again.v.tolist(), again.updates) == (result.v.tolist(), result.updates)
-    state = np.repeat(np.arange(6), 2)
-    after = np.clip(state + np.tile([-1, 1], 6), 0, 6)
-    data = small_data.table_of(state, after, -1.0, after == 6, table=np.eye(7, dtype=np.float32))
+    data = small_data.corridor(table=np.eye(7, dtype=np.float32))[0]
     parts, network = (data, Spectrum(2), drogo.ALLO(updates=4000)), MLP(16, 1, leak=0.1)
     together = fit(*parts, network=network, seeds=4)
     assert together.status == ("converged",) * 4

@@ -128,14 +128,10 @@ def test_weights_and_biases(tmp_path, monkeypatch):
     assert list(tmp_path.rglob("run-*.wandb"))
 
 
-@pytest.fixture(scope="module")
-def learned():
-    """A map of coordinates, with a value for each action: v is a log-sum-exp of four outputs."""
+def test_value_fn_and_its_gradient_inside_other_programs():
+    """With a value for each action: v is a log-sum-exp of four outputs."""
     method = Regression(updates=60, action_values=True)
-    return fit(data_of(WORLD, "coordinates"), Column(), method, seeds=2, network=MLP(16, 2))
-
-
-def test_value_fn_and_its_gradient_inside_other_programs(learned):
+    learned = fit(DATA, Column(), method, seeds=2, network=MLP(16, 2))
     value, table = learned.value_fn(1), jnp.asarray(learned.observations)
     (goal,) = learned.terminal_states
     for compiled in (jax.jit(value), jax.vmap(value), jax.jit(jax.vmap(value))):
@@ -143,7 +139,7 @@ def test_value_fn_and_its_gradient_inside_other_programs(learned):
         assert float(compiled(table)[goal]) == 0.0  # the terminal state, exactly
     assert np.allclose([jax.jit(value)(row) for row in table], learned.v[1], atol=1e-5)
     # Against differences of the solution itself, in double steps of 0.002.
-    value, rows = learned.value_fn(1), learned.observations[[0, 3, 5]] + np.float32(0.01)
+    rows = learned.observations[[0, 3, 5]] + np.float32(0.01)
     steps = 0.002 * np.eye(2, dtype=np.float32)
     by_differences = [(learned(rows + step)[1] - learned(rows - step)[1]) / 0.004 for step in steps]
     single = np.stack([jax.grad(value)(row) for row in jnp.asarray(rows)])
@@ -156,7 +152,6 @@ def test_value_fn_and_its_gradient_inside_other_programs(learned):
 def test_value_fn_of_state_numbers_in_a_scan_and_without_terminal_values():
     result = fit(data_of(CHAIN), Column(), Drogo(updates=20), seeds=2, optimiser=FAST)
     value = result.value_fn(1)
-
     rows, walk = np.array([4, 0, 3, 4]), lambda total, row: (total + value(row), None)
     total = jax.jit(lambda rows: jax.lax.scan(walk, 0.0, rows)[0])(jnp.asarray(rows))
     assert float(total) == pytest.approx(result.v[1, rows].sum(), abs=1e-4)

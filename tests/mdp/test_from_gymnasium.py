@@ -121,10 +121,8 @@ class Tabled(gymnasium.Env):
 
     def __init__(self, start, *outcomes):
         self.initial_state_distrib = np.eye(1, 4, start)[0]
-        self.P = {
-            s: {0: [(chance, after, -1.0, over) for chance, after, over in row]}
-            for s, row in enumerate(outcomes)
-        }
+        rows = [[(share, after, -1.0, over) for share, after, over in row] for row in outcomes]
+        self.P = {s: {0: row} for s, row in enumerate(rows)}
 
 
 def test_index_of():

@@ -55,12 +55,9 @@ def test_a_map_with_numbers_worked_out_by_hand():
     """Inputs 1 and -3, minus 1, halved: 0 and -2. One hidden layer of two rectified units, max(x, 0)
     and max(-x, 0), of which the output of the second action is minus the double, times 3."""
     network = DenseNetwork(1, 0, jax.random.key(0), 2, 1, 2)
-    weights = [jnp.array([[1.0], [-1.0]]), jnp.array([[0.0, 0.0], [0.0, -2.0]]), jnp.zeros(2)]
-    network = eqx.tree_at(
-        lambda n: (*(layer.weight for layer in n.layers), *(layer.bias for layer in n.layers)),
-        network,
-        (*weights, jnp.zeros(2)),
-    )
+    weights = [jnp.array([[1.0], [-1.0]]), jnp.array([[0.0, 0.0], [0.0, -2.0]])]
+    network = eqx.tree_at(lambda n: [layer.weight for layer in n.layers], network, weights)
+    network = eqx.tree_at(lambda n: [layer.bias for layer in n.layers], network, [jnp.zeros(2)] * 2)
     learner = OnlineLearner(Column(lam=2.0), None, network, 2, scale=3.0)
     state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=2, low=0.0, high=2.0)
     state = eqx.tree_at(lambda s: s.best, state, jnp.asarray(1.0))
@@ -155,8 +152,6 @@ def images(n, seed=0):
     ids=["CNN", "function", "module", "MLP", "raw MLP", "table"],
 )  # fmt: skip
 def test_any_map_learns_and_continues_from_a_file(network, tmp_path):
-    """Also with an optax transformation of the user's own."""
-
     def online():
         return OnlineTable(BYTES, FOUR) if network is None else OnlineMap(
             BYTES, FOUR, network=network, optimiser=optax.adamw(1e-3), learning_starts=40,

@@ -110,13 +110,12 @@ def with_actions():
     return fit(EVERY, Column(1.0), Regression(action_values=True), network=replace(SMALL, width=64))
 
 
-def test_the_policy_of_action_values(with_actions, tmp_path):
+def test_the_policy_of_action_values(with_actions):
     """It is d(a|s) exp(v(s')), normalised: the policy of the linearly solvable MDP."""
     v = exact.log_column(ROOM.mdp, 1.0)
     weights = np.exp(v[ROOM.next_state] - v[:, None])
     optimal = weights / weights.sum(axis=1, keepdims=True)
-    with_actions.save(tmp_path / "fit.npz")
-    policy, table = load(tmp_path / "fit.npz").policy(), EVERY.observations
+    policy, table = with_actions.policy(), EVERY.observations
     probabilities = policy.probabilities(table)
     assert np.abs(probabilities - optimal)[~ROOM.terminal].max() < 0.03
     assert np.array_equal(policy(table), probabilities.argmax(axis=1))

@@ -170,7 +170,6 @@ def test_what_the_data_do_not_show():
 
 @pytest.mark.slow
 def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
-    """With a value for each action, the policy to each goal is that of the exact map."""
     method = Regression(updates=1000, batch_size=512, action_values=True)
     parts = {"network": PairMLP(64, 1), "optimiser": Optimiser(step_size=3e-3)}
     goals = fit(data(), Goals(), method, **parts)

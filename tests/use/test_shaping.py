@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drogo import GoalShaping, GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.potential import mix, shaping_reward
-from raising import raises, refused
+from raising import refused
 from small_world import CORRIDOR, RIGHT, WORLD, make, reaching
 
 PHI = Potential.from_states(
@@ -161,15 +161,12 @@ def test_a_view_for_observations_with_parts():
      ({"potential": Potential(len, discount=0.9)}, "discount"),
      ({"potential": Potential(len, shape=(3,))}, "potential")],
 )  # fmt: skip
-def test_wrong_use(wrapper, options, argument):
+def test_wrong_use(wrapper, options, argument, unchecked):
     env = make() if wrapper is PotentialShaping else gymnasium.vector.SyncVectorEnv([make])
     refused(ArgumentError, argument, wrapper, env, **{"potential": PHI, **options})
-
-
-def test_a_vector_is_no_potential_nor_a_function_that_returns_nan(unchecked):
-    refused(ArgumentTypeError, "potential", PotentialShaping, make(), np.zeros(104))
-    with raises(ArgumentError):
-        PotentialShaping(make(), lambda batch: np.full(len(batch), np.nan)).reset(seed=0)
+    refused(ArgumentTypeError, "potential", wrapper, env, np.zeros(104))
+    nan = wrapper(env, lambda batch: np.full(len(batch), np.nan))
+    refused(ArgumentError, None, nan.reset, seed=0)
 
 
 def test_the_shaping_reward_of_a_step_and_the_mix_of_two_rewards():
@@ -179,8 +176,8 @@ def test_the_shaping_reward_of_a_step_and_the_mix_of_two_rewards():
     assert shaping_reward(3.0, 5.0, True, discount=0.9, terminal="keep") == pytest.approx(1.5)
     batch = (np.array([3.0, 3.0]), np.array([5.0, np.inf]), np.array([False, True]))
     assert shaping_reward(*batch, discount=0.9) == pytest.approx([1.5, -3])
-    with raises(ArgumentError, "terminal"):
-        shaping_reward(3.0, 5.0, True, discount=0.9, terminal="last")
+    last = {"discount": 0.9, "terminal": "last"}
+    refused(ArgumentError, "terminal", shaping_reward, 3.0, 5.0, True, **last)
     # 0.75 * -1 + 0.25 * 2 = -0.25; without a weight -1 + 2 = 1.
     assert (mix(-1.0, 2.0, 0.25), mix(-1.0, 2.0, None)) == (-0.25, 1)
     assert mix(np.array([-1.0, 0.0]), np.array([2.0, 4.0]), 0.5).tolist() == [0.5, 2]
@@ -216,15 +213,13 @@ def test_rewards_of_the_goal_of_the_episode_and_of_others_and_their_errors():
     env = GoalShaping(reaching(), lambda seen, goals: np.full(len(seen), np.nan))
     env.reset(seed=0)
     refused(ArgumentError, "value", env.step, RIGHT)
-    with raises(ArgumentError, "info"):
-        GoalShaping(reaching(), distance).compute_reward(np.array([1]), np.array([2]), [{}])
+    compute = GoalShaping(reaching(), distance).compute_reward
+    refused(ArgumentError, "info", compute, np.array([1]), np.array([2]), [{}])
 
 
 @pytest.mark.slow
 def test_hindsight_of_stable_baselines3_samples_shaped_rewards(sb3):
-    def negative_distance(seen, goals):
-        return -np.abs(seen - goals).sum(axis=1)
-
+    negative_distance = lambda seen, goals: -np.abs(seen - goals).sum(axis=1)  # noqa: E731
     env = GoalShaping(reaching("coordinates"), negative_distance, 0.5, discount=0.9)
     hindsight = {"replay_buffer_class": sb3.HerReplayBuffer,
                  "replay_buffer_kwargs": {"copy_info_dict": True, "n_sampled_goal": 4}}  # fmt: skip

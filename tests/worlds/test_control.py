@@ -52,9 +52,7 @@ def test_grids_against_the_exact_chain_and_finer_ones(monkeypatch):
     P = np.eye(n + 1)[np.clip([np.arange(n + 1) - 1, np.arange(n + 1) + 1], 0, n)]
     truth = exact.log_column(MDP.from_arrays(P, np.r_[np.full(n, -1.0), 0.0], [n]), lam=lam)
     assert solution.values == pytest.approx(truth[:n], abs=1e-8)
-
-
-def test_the_last_node_may_be_one_that_no_move_meets():
+    # The last node may be one that no move meets.
     left = lambda states, action: (states - 2.0, states[:, 0] <= 2.0)  # noqa: E731
     solution = solve_on_grid(left, [0.0], [4.0], (5,), 1, 0.5)
     assert solution.values.tolist() == [-0.5, -0.5, -0.5, -1.0, -1.0]

@@ -80,10 +80,8 @@ def memory(path, actions=()):
 
 
 def test_passes_of_both_representations():
-    """0 -> 1 -> 0 with step size 1/2 and discount 1/2, forwards.
-
-    Row 0 goes half of the way to (1, 0); row 1 to (1/4, 1), half of it: (1/8, 1/2).
-    """
+    """0 -> 1 -> 0 with step size 1/2 and discount 1/2, forwards: row 0 goes half of the way to (1, 0),
+    and row 1 to (1/4, 1), so to (1/8, 1/2)."""
     vectors = representations.LearnedSuccessor(0.5, 1, discount=0.5)
     (e,) = vectors.update(memory([0, 1, 0]))
     assert vectors.table[0, :2, :2].tolist() == [[0.5, 0], [0.125, 0.5]]
@@ -102,7 +100,6 @@ def test_passes_of_both_representations():
 
 
 def test_exact_vectors_of_what_was_seen_and_of_a_matrix():
-    """Actions that were not tried attract if the map is optimistic."""
     everything = [(0, action) for action in range(4)]
     seen = memory([0], [*everything, (1, RIGHT), (1, LEFT)])
     mdp, visited = empirical_mdp(HALL, seen.tried[0])
@@ -185,10 +182,8 @@ def walk(rules, offered, agents, *chosen):
 
 
 def test_the_value_of_an_option_by_hand():
-    """Three steps to the goal, each of -1, halved each time: -1 - 1/2 - 1/4, and half of that.
-
-    The primitive action is taught by each step, too: -1 + 1/2 * 0, and half of that.
-    """
+    """Three steps to the goal, each of -1, halved each time: -1 - 1/2 - 1/4, and half of that. The
+    primitive action is taught by each step, too: -1 + 1/2 * 0, and half of that."""
     rules, offered, agents = agents_with(to_the_right(3))
     agents = walk(rules, offered, agents, NEVER, NEVER, NEVER)
     q = np.asarray(agents.q)[0]

@@ -87,10 +87,9 @@ def test_stochastic_worlds_and_many_starts():
     onward = [[0.2, 0.8, 0], [0, 0.2, 0.8], [0, 0, 0]]
     hardly = [[0.9, 0.1, 0], [0, 0.9, 0.1], [0, 0, 0]]
     mdp = MDP.from_arrays([hardly, onward], [-1, -1, 0], [2], start=[0.5, 0.5, 0])
-    runs = q_learning(
-        mdp, Training(50, steps=20_000, epsilon=0.2), potential=np.zeros((2, 3)),
-        weight=np.zeros(2), step_size=np.full(2, 0.1), seed=np.arange(2),
-    )  # fmt: skip
+    arrays = {"weight": np.zeros(2), "step_size": np.full(2, 0.1), "seed": np.arange(2)}
+    training = Training(50, steps=20_000, epsilon=0.2)
+    runs = q_learning(mdp, training, potential=np.zeros((2, 3)), **arrays)
     # By hand: a step onward succeeds with probability 0.8 and takes 1.25 steps on average.
     np.testing.assert_allclose(optimal_values(mdp), [-2.5, -1.25, 0])
     assert (runs.q[:, :2].argmax(axis=2) == 1).all()
@@ -258,10 +257,8 @@ def test_ties_are_broken_at_random():
 def test_it_agrees_with_evaluations_after_every_step():
     world = GridWorld.parse("#######\n#S...G#\n#.x...#\n#######")
     training = Training(20, steps=2000, every=1, every_step=True)
-    runs = q_learning(
-        world.mdp, training, potential=np.zeros((8, world.n_states)), weight=np.zeros(8),
-        step_size=np.repeat([0.3, 1.0], 4), seed=np.arange(8),
-    )  # fmt: skip
+    arrays = {"weight": np.zeros(8), "step_size": np.repeat([0.3, 1.0], 4), "seed": np.arange(8)}
+    runs = q_learning(world.mdp, training, potential=np.zeros((8, world.n_states)), **arrays)
     different = runs.returns != runs.returns[:, -1:]
     expected = [np.flatnonzero(row)[-1] + 2 for row in different]  # row k is after step k + 1
     away = np.abs(runs.until_final - expected)

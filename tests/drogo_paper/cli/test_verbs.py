@@ -55,7 +55,6 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def place(command, tmp_path_factory):
-    """A directory with a map, and a fit of it."""
     directory = tmp_path_factory.mktemp("verbs")
     (directory / "mine.txt").write_text(MAP)
     few = ("--seeds", 2, "--updates", 300, "--transitions", 20_000, "--observation", "state")
@@ -84,10 +83,8 @@ def twice(command, place):
 
 def test_options_are_discovered_and_drawn(twice, place):
     twice("options", *SHORT)
-    expected = discover(
-        WORLD.without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8),
-        seeds=range(2), may_end=False,
-    )  # fmt: skip
+    parts = (WORLD.without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8))
+    expected = discover(*parts, seeds=range(2), may_end=False)
     (path,) = (place / "options").glob("*/options.npz")
     arrays = read_arrays(path, KIND, print)[0]
     for name in ("visited", "reward"):
