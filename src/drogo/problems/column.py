@@ -85,8 +85,8 @@ class Column(AbstractProblem):
         """Returns the problem with a lam at which the map of the data leads to no worse ends than
         the cheapest ways."""
         known = prepared.data.repeats and (prepared.data.reward < 0).all()
-        lam = float(self.lam)
-        return replace(self, lam=suitable_lam(prepared.data.edges, lam)) if known else self
+        lam = suitable_lam(prepared.data.edges, float(self.lam)) if known else None
+        return self if lam is None else replace(self, lam=lam)
 
     def closed(self, prepared: Prepared) -> Prepared:
         """Returns transitions in which states that lead to no end have a value below all others."""
