@@ -195,7 +195,7 @@ class Transitions:
             truncated: Whether each transition was the last of an episode that was cut off.
             terminal_reward: The value of the terminal state in units of reward (`v` there is
                 `terminal_reward / lam`): a number, or one for each transition. By default `fit`
-                judges ends by the last rewards of their episodes, as `drogo.Costs` says.
+                judges ends by the last rewards of their episodes, as `drogo.mdp.Costs` says.
             **actions: `action`, `behaviour`, `default`, `n_actions` and `outcome`; see
                 `from_table`.
         """

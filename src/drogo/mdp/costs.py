@@ -73,7 +73,7 @@ def as_costs(name: str, value: Any) -> Costs | None:
         return value
     if isinstance(value, Mapping) and set(value) == {field.name for field in fields(Costs)}:
         return Costs(**value)
-    example = "give drogo.Costs(step=1.0), or leave it out."
+    example = "give drogo.mdp.Costs(step=1.0), or leave it out."
     raise ArgumentTypeError(f"{name} is a {type(value).__name__}; {example}", argument=name)
 
 
