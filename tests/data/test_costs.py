@@ -13,7 +13,8 @@ from drogo.data.empirical import chance, previous
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.mdp import Costs
 from drogo.mdp.costs import judge
-from drogo.problems.worse_ends import suitable_lam
+from drogo.problems import worse_ends
+from drogo.problems.worse_ends import notes_of, suitable_lam
 from raising import refused
 from small_data import table_of
 
@@ -89,7 +90,7 @@ def test_shaping_rewards_pay_for_the_way_and_not_for_going_on():
 
 
 @pytest.mark.parametrize("cost", [1e-6, 0.1, 1000.0])
-def test_a_map_that_leads_into_a_worse_end_says_so(cost):
+def test_a_map_that_leads_into_a_worse_end_says_so(cost, monkeypatch):
     """From 0, a bad end that is 5 steps worse is one step away, and the good one three."""
     state, after = [0, 0, 1, 1, 2, 2], [3, 1, 0, 2, 1, 4]
     over, action = np.array(after) > 2, [0, 1] * 3
@@ -112,6 +113,9 @@ def test_a_map_that_leads_into_a_worse_end_says_so(cost):
     lucky = table_of([*state, 0], [*after, 4], -cost, [*over, True], terminal_reward=0.0,
                      action=[*action, 0], n_actions=2)  # fmt: skip
     assert suitable_lam(lucky.edges, 100 * cost) == 100 * cost  # by chance: ways are not known
+    monkeypatch.setattr(worse_ends, "MOST_HALVINGS", 1)  # which is no help
+    assert suitable_lam(data.edges, 100 * cost) is None
+    assert "it does not" not in notes_of(data.edges, 100 * cost)[0]
 
 
 @pytest.mark.parametrize(

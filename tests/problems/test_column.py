@@ -105,6 +105,14 @@ def test_nothing_is_claimed_where_it_cannot_be_known(tmp_path):
     assert np.abs(result.history["cosine_column"]).max() <= 1 + 1e-12
 
 
+def test_the_value_of_a_bad_end_is_no_part_of_the_depth():
+    """With an end of -1000, a thousandth of the range of all values is ten times the tolerance."""
+    data = table_of([0, 0, 1, 1], [3, 1, 0, 2], -1.0, [True, False, False, True],
+                    terminal_reward=[-1000.0, 0.0, 0.0, 0.0])  # fmt: skip
+    result = fit(data, Column(1.0))  # which stops at a tenth of what is allowed
+    assert (result.status, result.error[0] < 0.01) == (("converged",), True)
+
+
 @pytest.fixture(scope="module")
 def with_actions():
     return fit(EVERY, Column(1.0), Regression(action_values=True), network=replace(SMALL, width=64))

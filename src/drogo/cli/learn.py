@@ -16,7 +16,6 @@ from drogo.cli import output
 from drogo.errors import ArgumentError, Diverged, check_whole, counted
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.figure import Figure
     from rich.console import Console
 
@@ -120,8 +119,11 @@ def prepare(
 def _train(
     options: Learn, world: World, result: ResultDirectory, console: Console
 ) -> dict[str, Any]:
+    import numpy as np
+
     from drogo.cli import pictures
     from drogo.files import check_memory
+    from drogo.learn.judge import depth_of
 
     checkpoint = result.path / CHECKPOINT
     if options.certify is not None:
@@ -167,7 +169,8 @@ def _train(
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
-        report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
+        depth = None if column is None else depth_of(column, np.unique(data.state))
+        report["verdict"] = _verdict(report["seeds"], problem.tolerance, depth)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
         report = result.finish(report, **pngs)
@@ -301,10 +304,9 @@ def _certify(
     return {"certificate": drogo.plot.certificate(certificate, title=f"{world.name}: rollouts")}
 
 
-def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray | None) -> str:
-    """Returns one sentence that says whether the map is good, and why."""
-    import numpy as np
-
+def _verdict(seeds: list[dict[str, Any]], tolerance: float, depth: float | None) -> str:
+    """Returns one sentence that says whether the map is good, and why, by the depth of the exact
+    column if that is known."""
     from drogo.learn.judge import allowed
 
     def count(name: str, value: str) -> int:
@@ -324,7 +326,7 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray |
         return f"Not good: {late} {total} did not converge in time; {remark}."
     if refuted := count("certificate", "refuted"):
         return f"Not good: rollouts refute the values of {refuted} {total}."
-    if column is not None and difference > allowed(tolerance, np.ptp(column[np.isfinite(column)])):
+    if depth is not None and difference > allowed(tolerance, depth):
         problem = f"v differs by {difference:.2g} from the exact column"
         return f"Not good: {problem}; more transitions may help."
     if count("certificate", "certified") == len(seeds):

@@ -65,6 +65,13 @@ class Judge:
             return None
         return np.stack([point.exact for point in self.points])
 
+    @cached_property
+    def depth(self) -> Runs:
+        """The depth of the exact solutions: of lost states only where there are no others."""
+        left, lost = np.unique(self.data.state), self.prepared.facts.get("lost", ())
+        live = np.setdiff1d(left, lost)
+        return depth_of(self.solution, live if live.size else left)
+
     @property
     def lam(self) -> Runs:
         return np.array([point.problem.lam for point in self.points])
@@ -109,8 +116,7 @@ class Judge:
     def converged(self, row: Measures, share: float = 1.0) -> Bool[np.ndarray, " runs"]:
         """Returns the runs in which every value is right, or else every equation holds."""
         if self.solution is not None:
-            finite = np.where(np.isfinite(self.solution), self.solution, 0.0)
-            return row["error"] <= share * allowed(self.tolerance, np.ptp(finite, axis=1))
+            return row["error"] <= share * allowed(self.tolerance, self.depth)
         # The vector that is zero everywhere must not pass. Its residual is 1 - exp(r/lam) in a
         # state and the mean of that over a group, in which more is hidden.
         reward = self.data.reward
@@ -227,6 +233,14 @@ class Judge:
             v = self.log_e(self.outputs(params, both), both)
             pairs = np.arange(2 * some.size).reshape(2, -1).T
         return mean_gap(v, pairs)
+
+
+def depth_of(v: Float[np.ndarray, "*runs states"], live: np.ndarray) -> Any:
+    """Returns the depth of maps: the range from the lowest value of a live state to the best of
+    all. Bad ends do not count, because a given value may be far below all that follows from it."""
+    finite = np.isfinite(v)
+    lowest = np.where(finite, v, np.inf)[..., live].min(axis=-1)
+    return np.where(finite, v, -np.inf).max(axis=-1) - lowest
 
 
 def allowed(tolerance: Any, depth: Any) -> Any:

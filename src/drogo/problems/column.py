@@ -85,8 +85,8 @@ class Column(AbstractProblem):
     def suited(self, prepared: Prepared) -> Column:
         """Returns the problem with a lam at which its map leads to no worse ends than need be."""
         known = prepared.data.repeats and (prepared.data.reward < 0).all()
-        lam = float(self.lam)
-        return replace(self, lam=suitable_lam(prepared.data.edges, lam)) if known else self
+        lam = suitable_lam(prepared.data.edges, float(self.lam)) if known else None
+        return self if lam is None else replace(self, lam=lam)
 
     def closed(self, prepared: Prepared) -> Prepared:
         """Returns transitions in which states that lead to no end have a value below all others."""

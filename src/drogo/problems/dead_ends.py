@@ -37,7 +37,7 @@ def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepare
     unknown = reached & ~left & ~leads & (data.observations.ndim == 1)
     if not (lost | unknown).any():
         return prepared
-    facts = {**prepared.facts, "anchor": data.terminal_states[0]}
+    facts = {**prepared.facts, "anchor": data.terminal_states[0], "lost": np.flatnonzero(lost)}
     data = ending(data, (lost | unknown)[data.next_state], floor(data))
     frontier = (lost[edges.state] & ~edges.usable).any() or unknown.any()
     what = counted(int((lost | unknown).sum()), "observation")

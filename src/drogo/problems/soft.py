@@ -103,6 +103,7 @@ class Soft(Column):
         stays = np.where(lost[data.state], data.state, data.next_state)
         data = replace(data, next_state=stays)
         facts = {"anchor": prepared.data.terminal_states[0], **prepared.facts}
+        facts["lost"] = np.flatnonzero(lost)
         note = f"From {counted(int(lost.sum()), 'observation')}, no choice of actions is sure to "
         note += "reach an end, as far as the data show. Their values are below all others, and "
         note += "actions that may lead there are not taken."

@@ -20,50 +20,75 @@ MOST_HALVINGS = 40
 def notes_of(edges: Edges, lam: float) -> list[str]:
     """Returns a note if the map leads into worse ends than the cheapest ways."""
     count = int(misled(edges, lam).sum())
+    if not count:
+        return []
+    smaller = suitable_lam(edges, lam)
     note = f"From {counted(count, 'state')}, the map of lam = {lam:g} leads into a worse end than "
     note += "the cheapest way, because rewards count for little. "
-    return [f"{note}With lam = {suitable_lam(edges, lam):g}, it does not."] if count else []
+    rest = (
+        f"With lam = {smaller:g}, it does not." if smaller else "No smaller lam was found to help."
+    )
+    return [note + rest]
 
 
-def suitable_lam(edges: Edges, lam: float) -> float:
-    """Returns lam, halved until the map leads into no worse ends than the cheapest ways."""
+def suitable_lam(edges: Edges, lam: float) -> float | None:
+    """Returns lam, halved until the map leads into no worse ends than the cheapest ways; None if
+    that takes too many halvings."""
     for _ in range(MOST_HALVINGS):
         if not misled(edges, lam).any():
-            break
+            return lam
         lam /= 2
-    return lam
+    return None
 
 
 def misled(edges: Edges, lam: float) -> Bool[np.ndarray, " states"]:
     """Returns the states from which the steepest ascent of the exact map leads to a worse end, at a
     higher cost, than the cheapest way; none if actions have several outcomes."""
-    n, action, everything = edges.n, getattr(edges, "action", None), edges
-    edges = edges.known
-    if action is not None:
-        columns = edges.state, action[everything.usable], edges.next_state
-        pairs = np.unique(columns, axis=1)[:2]
-        if np.unique(pairs, axis=1).shape != pairs.shape:
-            return np.zeros(n, dtype=bool)
+    n, (ends, state, after, cost) = edges.n, _steps(edges.known)
+    if ends.size < 2 or not (cost >= 0).all() or _is_random(edges):
+        return np.zeros(n, dtype=bool)
+    v = np.r_[solve_edges(edges.known, lam), np.zeros(ends.size)]
+    spent, reached = _ascent(state, after, cost, v[after] - cost / lam, v.size)
+    backwards = sp.csr_array((cost, (after, state)), shape=(v.size, v.size))
+    last = {"indices": np.arange(n, v.size), "min_only": True}
+    least, _, nearest = dijkstra(backwards, **last, return_predecessors=True)
+    best, found = (ends[np.maximum(node - n, 0)] for node in (nearest, reached))
+    worse = (best - found > WORSE * np.ptp(ends)) & (spent > least * (1 + 1e-9))
+    return (worse & (reached >= n) & (nearest >= n))[:n]
+
+
+def _is_random(edges: Edges) -> bool:
+    """Returns whether an action has several outcomes, as far as actions are known."""
+    action = getattr(edges, "action", None)
+    if action is None:
+        return False
+    outcomes = np.stack([edges.state, action, edges.next_state])[:, edges.usable]
+    pairs = np.unique(outcomes, axis=1)[:2]
+    return np.unique(pairs, axis=1).shape != pairs.shape
+
+
+def _steps(edges: Edges) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the distinct values of ends, and the distinct steps: their states, the nodes after
+    them, which are states or the ends behind these, and their costs, the least of parallel ones."""
     over, cost = edges.terminated, -edges.reward - edges.terminal_reward
-    worth = np.full(n, -np.inf)  # of an end: that of the best last step into it
+    worth = np.full(edges.n, -np.inf)  # of an end: that of the best last step into it
     np.maximum.at(worth, edges.next_state[over], -cost[over])
     ends = np.unique(worth[edges.next_state[over]])
-    if ends.size < 2 or not (cost >= 0).all():
-        return np.zeros(n, dtype=bool)
-    root = n + ends.size  # leads to all ends
-    after = np.where(over, n + np.searchsorted(ends, worth[edges.next_state]), edges.next_state)
-    order = np.lexsort([cost, after, edges.state])  # of parallel edges, the cheapest is first
-    first = order[np.unique([edges.state[order], after[order]], axis=1, return_index=True)[1]]
-    state, after, cost = edges.state[first], after[first], cost[first]
-    backwards = np.r_[after, np.full(ends.size, root)], np.r_[state, n:root]
-    graph = sp.csr_array((np.r_[cost, np.zeros(ends.size)], backwards), shape=(root + 1, root + 1))
-    least, cheapest = dijkstra(graph, indices=root, return_predecessors=True)
-    steep = np.argsort(np.r_[solve_edges(edges, lam), np.zeros(ends.size)][after] - cost / lam)
-    ascent, spent = np.arange(root), np.zeros(root)
-    ascent[state[steep]], spent[state[steep]] = after[steep], cost[steep]
-    cheapest = np.r_[np.maximum(cheapest[:n], 0), n:root]
-    for _ in range(n.bit_length()):  # twice as many steps each time
-        spent, ascent, cheapest = spent + spent[ascent], ascent[ascent], cheapest[cheapest]
-    reached, best = (ends[np.maximum(way - n, 0)] for way in (ascent, cheapest))
-    worse = (best - reached > WORSE * np.ptp(ends)) & (spent > least[:root] * (1 + 1e-9))
-    return (worse & (ascent >= n) & (cheapest >= n))[:n]
+    end = edges.n + np.searchsorted(ends, worth[edges.next_state])
+    after = np.where(over, end, edges.next_state)
+    order = np.lexsort([cost, after, edges.state])
+    both = np.stack([edges.state, after])[:, order]
+    first = order[np.unique(both, axis=1, return_index=True)[1]]
+    return ends, edges.state[first], after[first], cost[first]
+
+
+def _ascent(
+    state: np.ndarray, after: np.ndarray, cost: np.ndarray, gain: np.ndarray, nodes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Follows the steps of the largest gain, and returns their costs and the nodes they lead to."""
+    best = np.argsort(gain)  # of the steps from a state, the last one stays
+    spent, reached = np.zeros(nodes), np.arange(nodes)
+    spent[state[best]], reached[state[best]] = cost[best], after[best]
+    for _ in range(nodes.bit_length()):  # twice as many steps each time
+        spent, reached = spent + spent[reached], reached[reached]
+    return spent, reached
