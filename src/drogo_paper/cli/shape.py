@@ -47,7 +47,7 @@ class Shape:
     potential: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
     """A fit saved by `drogo learn` to use instead of learning one."""
     preset: Literal["fast", "paper"] = "fast"
-    """Preset of the fits."""
+    """fast: fits as by `drogo learn`. paper: with exactly the paper's settings."""
     seeds: int = 10
     """Number of agents and of networks: each agent is shaped by the network with the same seed."""
     lam: float = 20.0
