@@ -115,6 +115,8 @@ def test_minigrid():
         seconds.add(moving.env.step(0)[0].tobytes())
     assert len(firsts) == 1 < len(seconds)
     assert (moving.known_mdp, moving.scenes, moving.sampling["start"]) == (None, (), "reset")
+    with raises(NotSearchable, "env"):  # at once, in place of another search
+        _ = moving.mdp
     options = {"actions": ("forward",)}
     refused(NotSearchable, "env", resolve, "MiniGrid-Dynamic-Obstacles-5x5-v0", **options)
 

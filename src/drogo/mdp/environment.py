@@ -21,6 +21,7 @@ MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000  # Real numbers may never repe
 Key = Callable[[gymnasium.Env], Hashable]
 Row = list[list[tuple[float, Hashable, float, bool]]]
 """The outcomes of each action: probability, next state, reward, terminated, as in Gymnasium."""
+NO_SEARCH = "Use drogo learn, which needs no search."
 Table = tuple[dict[Hashable, Row], np.ndarray]
 """The outcomes of each state, in the order of discovery, and the distribution of the first."""
 
@@ -192,7 +193,9 @@ def _breadth_first(
                 if len(states) >= max_states:
                     problem = f"the search found more than max_states = {max_states} states."
                     remedy = "If the environment is not continuous, raise it, or give state=."
-                    raise MDPError(problem, remedy=remedy, argument="max_states")
+                    raise MDPError(
+                        problem, remedy=remedy, command_remedy=NO_SEARCH, argument="max_states"
+                    )
                 states.append(following)
                 waiting[following] = node
             elif following not in second_way:
@@ -210,4 +213,4 @@ def _check_same(key: Hashable, before: Row, now: Row) -> None:
             problem = f"state {state} was reached in two ways, and action number {action} then led "
             problem += f"to {one} (next state, reward, terminated) and to {two}."
             remedy = "If the environment is not stochastic, give state=, a key of its state."
-            raise MDPError(problem, remedy=remedy, argument="env")
+            raise MDPError(problem, remedy=remedy, command_remedy=NO_SEARCH, argument="env")

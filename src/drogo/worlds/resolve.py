@@ -167,13 +167,15 @@ class MiniGrid(World):
         try:
             _ = self.env
             return self
-        except NotSearchable:
+        except NotSearchable as error:
+            reason = error
             if self.arguments["tile"] != 3 or "actions" in self.arguments:
                 raise  # the environment alone has no such options
         kwargs = {"env": self.spec.id, "layout": self.arguments["layout"]}
         make: Any = WholeGrid
         spec = EnvSpec(f"drogo/{self.spec.id}", make, kwargs=kwargs, disable_env_checker=True)
-        return Environment(self.name, "symbolic", self.digest, spec, reward, None)
+        label = self.name, "symbolic", self.digest, spec
+        return Environment(*label, reward, None, unsearchable=reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +188,8 @@ class Environment(World):
     """The part of a `Dict` observation to use, or several, which are joined."""
     terminal_reward: float | None = None  # The value of every terminal state.
     costs: Costs | None = None  # Those of the MDP, in place of what its table alone says.
+    unsearchable: ArgumentError | None = None
+    """The error that says why the states cannot be searched for, if that was tried."""
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -200,6 +204,8 @@ class Environment(World):
     def mdp(self) -> MDP:
         from drogo.mdp import MDP
 
+        if self.unsearchable is not None:
+            raise self.unsearchable
         return MDP.from_gymnasium(self.env, reward=self.costs or self.sampling["reward"])
 
     @property
