@@ -219,12 +219,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     columns = {**steps, "observation": observations[:2], "next_observation": observations[1:3]}
     recorded = {**steps, "behaviour": [0.5, 0.5], "default": [0.5, 0.5], "n_actions": 2,
                 "truncated": [False, False]}  # fmt: skip
-    episode = {
-        "observations": [0, 1, 2],
-        "actions": [0, 1],
-        "rewards": [-1.0] * 2,
-        "terminated": True,
-    }
+    episode = {"observations": [0, 1, 2], "actions": [0, 1], "rewards": [-1.0] * 2}
     ring = drogo.MDP.from_arrays(np.roll(np.eye(4), 1, axis=1), -np.ones(4))
     envs = gymnasium.vector.SyncVectorEnv([partial(world_env, world, "coordinates")])
     option = {"policy": lambda seen: 0, "begins": lambda seen: True, "ends": lambda seen: True}
@@ -238,7 +233,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "Transitions.from_arrays": {"observations": [[0.0], [1.0]], "next_observations": [[1.0],
             [2.0]], **recorded}, "Transitions.from_table": {"observations": [[0.0], [1.0], [2.0]],
             "state": [0, 1], "next_state": [1, 2], **recorded},
-        "Transitions.from_trajectories": {"trajectories": [episode], "action_space": Discrete(2)},
+        "Transitions.from_trajectories": {"trajectories": [{**episode, "terminated": True}],
+            "action_space": Discrete(2)},
         "certify": dict.fromkeys(("reward", "terminal_reward", "start", "key")),
         "learn.Learner": {"objective": drogo.learn.Objective(Column(), capped), "network":
             eqx.nn.Identity(), "optimiser": optax.sgd(0.1)}, "learn.Objective": {"method": capped},
