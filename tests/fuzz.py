@@ -73,6 +73,10 @@ sb3.Checkpoints onlinex, Transitions.from_replay_buffer terminal_observation"""
 """Arguments that take anything."""
 ROOMS = ("mdp", "exact", "worlds", "data", "learn", "problems", "use", "online", "plot",
          "integrations.sb3", "integrations.torchrl")  # fmt: skip
+METHODS = """MDP.from_arrays MDP.from_gymnasium GridWorld.parse GridWorld.load Potential.from_states
+Transitions.from_arrays Transitions.from_table Transitions.from_trajectories
+Transitions.from_replay_buffer Transitions.concatenate Transitions.load"""
+"""Class methods that make objects."""
 MADE = """Batch Certificate DefaultPolicy DrogoError Edges Eigenvectors ExploringDQN GoalTask GridWorld
 HasMDP Judge LogVector MDP OnlineState Prepared Report Sample ShapedReplayBuffer Solution State Step
 StepBatch Transitions names river_swim six_arms"""
@@ -132,7 +136,8 @@ def files(directory: Path, rng: np.random.Generator) -> Iterator[Attempt]:
 
     def columns(path: Path) -> dict[str, np.ndarray]:
         read = Transitions.load(path)
-        return {name: np.asarray(getattr(read, name)) for name in read.__dataclass_fields__}
+        named = read.__dataclass_fields__.keys() - {"origin"}  # which may hold anything
+        return {name: np.asarray(getattr(read, name)) for name in named}
 
     readers: dict[str, Callable[[Path], Any]] = {
         "data.npz": columns,
@@ -184,136 +189,110 @@ def stores(directory: Path, rng: np.random.Generator) -> Iterator[Attempt]:
 
 
 def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-    """Returns public functions with good arguments, by their names. A default is good too."""
+    """Returns public functions with good arguments, by their names. Most arguments mean the same in
+    all functions; others, and those of functions that take any, are in `special`."""
     world = GridWorld.parse(MAP)
-    env, mdp = world_env(world, "coordinates"), world.mdp
+    env, mdp, states = world_env(world, "coordinates"), world.mdp, np.zeros(world.n_states)
     data, lake = collect(env, 300, seed=0), gymnasium.make("FrozenLake-v1", is_slippery=False)
-    solution, goals = fit(data, Column(), **SMALL), drogo.solve(mdp, drogo.Goals())
-    method, network = Drogo(updates=4, action_values=True), MLP(width=4, depth=1)
-    acting = fit(collect(world_env(world), 300, seed=0), Column(), method, network=network)
+    truth = {"column": drogo.solve(data, Column()).v[0]}
+    solution, goals = fit(data, Column(), **SMALL, truth=truth), drogo.solve(mdp, drogo.Goals())
+    method, observations = Drogo(updates=4, action_values=True), data.observations
+    numbered = collect(world_env(world), 300, seed=0)
+    acting = fit(numbered, Column(), method, network=SMALL["network"])
     phi, policy, table = solution.potential(0), acting.policy(0), OnlineTable(*spaces_of(env))
     agent = DQN("MlpPolicy", env, buffer_size=99)
-    agent.learn(9, callback=sb3.LearnMap(OnlineTable(*spaces_of(env))))
-    steps = {"reward": [-1.0, -1.0], "terminated": [False, True]}
-    recorded = {"action": [0, 1], "behaviour": [0.5, 0.5], "default": [0.5, 0.5], "n_actions": 2}
-    recorded |= {**steps, "truncated": [False, False]}
-    spaces = dict(zip(("observation_space", "action_space"), spaces_of(env), strict=True))
-    online = {**spaces, "problem": Column(), "weight": 0.5, "discount": 0.9, "reward": -1.0,
-              "terminal": "zero", "goal_reward": 1.0}  # fmt: skip
-    ring, of = np.roll(np.eye(4), 1, axis=1), {"mdp": mdp, "lam": 20.0}
-    states, vector = np.zeros(mdp.n_states), exact.spectrum(mdp, 2)
-    overlap = {"vectors": vector.vectors, "truth": vector}
-    trained = {"updates": 3, "batch_size": 4}
-    net, goal_env = {"width": 4, "depth": 1}, ReachGoals(world_env(world, "state"))
+    agent.learn(9, callback=sb3.LearnMap(table))
     effort = drogo.learn.Effort(groups=3, rollouts=1, steps=5, rounds=1)
-    problem = {"lam": 20.0, "default_policy": [0.25] * 4}
-    vectors = gymnasium.vector.SyncVectorEnv([partial(world_env, world, "coordinates")])
+    usual = {
+        **SMALL, "mdp": mdp, "lam": 20.0, "goals": [0, 2], "terminal_rewards": [0.0], "k": 2, "vectors": 2,
+        "matrix": "default", "reward": -1.0, "terminal_reward": 0.0, "text": MAP, "world": world, "env": env,
+        "at_end": 0.0, "step_limit": 9, "max_states": 20, "n": 20, "start": "reset", "seed": 0, "data": data,
+        "problem": Column(), "default_policy": [0.25] * 4, "radius": 0.5, "most_goals": 9, "parts": [data, data],
+        "buffer": agent.replay_buffer, "action_space": env.action_space, "weight": 0.5, "discount": 0.9,
+        "observation_space": env.observation_space, "updates": 3, "batch_size": 4, "penalty": 1.0, "width": 4,
+        "depth": 1, "components": 2, "length": 2, "logits": len, "function": len, "shape": (2,), "path": "/dev/null/x",
+        "directory": "nowhere", "potential": phi, "online": table, "shaping": table, "goal_reward": 1.0,
+        "value": goals.value(0), "values": states, "agent": agent, "maps": {"a": states}, "history": solution.history,
+        "v": solution.v, "found": solution, "solution": solution, "starts": 2, "effort": effort, "title": "x", "dpi": 10,
+        "observations": observations[:2], "epsilon": 0.1, "kind": "pixels", "size": 9, "which": [0, 1],
+    }  # fmt: skip
+    steps = {"reward": [-1.0, -1.0], "terminated": [False, True], "action": [0, 1]}
+    columns = {**steps, "observation": observations[:2], "next_observation": observations[1:3]}
+    recorded = {**steps, "behaviour": [0.5, 0.5], "default": [0.5, 0.5], "n_actions": 2,
+                "truncated": [False, False]}  # fmt: skip
+    episode = {"observations": [0, 1, 2], "actions": [0, 1], "rewards": [-1.0] * 2}
+    ring = drogo.MDP.from_arrays(np.roll(np.eye(4), 1, axis=1), -np.ones(4))
+    envs = gymnasium.vector.SyncVectorEnv([partial(world_env, world, "coordinates")])
     option = {"policy": lambda seen: 0, "begins": lambda seen: True, "ends": lambda seen: True}
-    observations, figure = data.observations, drogo.plot.heatmap(world, states)
-    columns = {"observation": observations[:2], "next_observation": observations[1:3], **steps}
-    at, shaped = {"observations": observations[:2]}, {"potential": phi, "weight": 0.5}
-    certified = {"reward": None, "terminal_reward": None, "start": None, "key": None}
-    identity, file = eqx.nn.Identity(), {"path": "/dev/null/x"}
-    own = eqx.nn.MLP(2, 4, 4, 1, key=jax.random.key(0))
-    public = {
+    vector, figure = exact.spectrum(mdp, 2), drogo.plot.heatmap(world, states)
+    overlap, capped = {"vectors": vector.vectors, "truth": vector}, Drogo(cap=2.0)
+    special: dict[str, dict[str, Any]] = {
         "MDP.from_arrays": {"P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0], "terminal": [False, True],
-            "start": [1.0, 0.0]}, "MDP.from_gymnasium": {"env": lake, "max_states": 20},
-        "mdp.Costs": {}, "exact.solve": {**of, "terminal_reward": [0.0]}, "exact.log_column": of,
-        "exact.log_eigenvector": of, "exact.default_representation": of, "exact.log_columns": {**of,
-            "goals": [0, 2]}, "exact.solve_columns": {**of, "goals": [0, 2]},
-        "exact.transfer": {**of, "terminal_rewards": [0.0]}, "exact.spectral_radius": of,
-        "exact.perron": {"mdp": drogo.MDP.from_arrays(ring, -np.ones(4)), "lam": 2.0},
-        "exact.spectrum": {**of, "k": 2, "matrix": "default"}, "exact.overlap": overlap,
-        "exact.cosines": overlap, "GridWorld.parse": {"text": MAP}, "GridWorld.load": {"source":
-            "ring"}, "MiniGridWorld": {"env": "MiniGrid-Empty-5x5-v0", "step_limit": 9},
-        "NeverEnding": {"env": env, "at_end": 0.0},
-        "collect": {"env": env, "n": 20, "seed": 0, "start": "uniform", "reward": -1.0,
-            "terminal_reward": 0.0, "policy": None, "key": None, "file": None},
-        "data.under": {"data": data, "default_policy": [0.25] * 4},
+            "start": [1.0, 0.0], "default_policy": None}, "MDP.from_gymnasium": {"env": lake},
+        "exact.perron": {"mdp": ring}, "exact.overlap": overlap, "exact.cosines": overlap,
+        "GridWorld.load": {"source": "ring"}, "MiniGridWorld": {"env": "MiniGrid-Empty-5x5-v0"},
         "Transitions.from_arrays": {"observations": [[0.0], [1.0]], "next_observations": [[1.0],
             [2.0]], **recorded}, "Transitions.from_table": {"observations": [[0.0], [1.0], [2.0]],
             "state": [0, 1], "next_state": [1, 2], **recorded},
-        "Transitions.from_trajectories": {"trajectories": [{"observations": [0, 1, 2], "actions":
-            [0, 1], "rewards": [-1.0, -1.0], "terminated": True}], "action_space": Discrete(2)},
-        "Transitions.from_replay_buffer": {"buffer": agent.replay_buffer, "reward": -1.0},
-        "Transitions.concatenate": {"parts": [data, data]}, "Transitions.load": file,
-        "fit": {**SMALL, "data": data, "problem": Column(), "network": network},
-        "recommend": {"data": data, "problem": Column()}, "certify": {"solution": solution, "env": env,
-            "starts": 2, "effort": effort, **certified}, "learn.Effort": {}, "learn.Table": {},
-        "learn.MLP": net, "learn.CNN": net, "learn.PairMLP": net, "learn.Optimiser": {},
-        "learn.Quasimetric": {**net, "components": 2, "length": 2}, "Drogo": trained,
-        **{name: {**trained, "penalty": 1.0} for name in ("ALLO", "GDO", "GGDO", "LogGDO",
-            "NaturalGDO")}, "Paper": trained, "Regression": trained,
-        "learn.Policy": {"logits": len, "shape": (2,)}, "learn.Learner": {"objective":
-            drogo.learn.Objective(Column(), Drogo(cap=2.0)), "network": identity, "optimiser":
-            optax.sgd(0.1)}, "learn.Objective": {"problem": Column(), "method": Drogo(cap=2.0)},
-        "learn.TensorBoard": {"directory": "nowhere"}, "learn.WandB": {}, "Column": problem,
-        "Continuing": problem, "Soft": problem, "Goals": {**problem, "radius": 0.5, "most_goals": 9},
-        "Spectrum": {**problem, "vectors": 2, "matrix": "default"}, "worlds.numbered_actions": {"env":
-            env}, "solve": {"source": mdp, "problem": Column()}, "load": file, "Potential": {"function": len, "shape": (2,), "discount": 0.9},
-        "Potential.from_states": {"observations": np.arange(3), "values": np.zeros(3)},
-        "PotentialShaping": {"env": env, **shaped}, "VectorPotentialShaping": {"env": vectors, **shaped},
-        "GoalShaping": {"env": goal_env, "value": goals.value(0)}, "use.Option": option, "use.OptionWrapper": {"env": env, "options":
-            [Option(**option)]}, "use.make_option": {"world": env, "potential": states, "method":
-            "climb"}, "use.learned_option": {"online": table}, "OnlineTable": online, "OnlineMap": {**online,
-            "method": Drogo(), "network": network, "capacity": 10, "sides": None},
-        "OnlineShaping": {"env": env, "online": table}, "VectorOnlineShaping": {"env": vectors,
-            "online": table}, "online.OnlineLearner": {"problem": Column(), "method": None,
-            "network": own, "n_actions": 4}, "sb3.LearnMap": {"shaping": table},
-        "sb3.Checkpoints": {**file, "online": table}, "sb3.save": {**file, "agent": agent},
-        "sb3.restore": {**file, "agent": agent}, "torchrl.PotentialTransform": shaped, "plot.heatmap": {"world": world, "values": states},
-        "plot.goal_maps": {"world": world, "maps": {"a": states}}, "plot.learned": {"world": world,
-            "truth": states, "v": solution.v, "history": solution.history, "title": "x"},
-        "plot.solution": {"found": solution}, "plot.certificate": {"result": drogo.certify(solution,
-            env, starts=2, effort=effort)}, "plot.curves": {"axes": figure.axes[0], "history":
-            solution.history}, "plot.as_png": {"figure": figure, "dpi": 10},
+        "Transitions.from_trajectories": {"trajectories": [{**episode, "terminated": True}],
+            "action_space": Discrete(2)},
+        "certify": dict.fromkeys(("reward", "terminal_reward", "start", "key")),
+        "learn.Learner": {"objective": drogo.learn.Objective(Column(), capped), "network":
+            eqx.nn.Identity(), "optimiser": optax.sgd(0.1)}, "learn.Objective": {"method": capped},
+        "solve": {"source": mdp}, "Potential.from_states": {"observations": np.arange(3), "values":
+            np.zeros(3)}, "VectorPotentialShaping": {"env": envs}, "VectorOnlineShaping": {"env": envs},
+        "GoalShaping": {"env": ReachGoals(world_env(world, "state"))}, "use.Option": option,
+        "use.OptionWrapper": {"options": [Option(**option)]}, "use.make_option": {"world": env,
+            "potential": states, "method": "climb"}, "paper.LearnedCounts": {"features": 2, "depth": 1},
+        "OnlineMap": {"method": Drogo(), "capacity": 10, "sides": None}, "online.OnlineLearner": {
+            "method": None, "network": eqx.nn.MLP(2, 4, 4, 1, key=jax.random.key(0)), "n_actions": 4},
+        "plot.learned": {"truth": states}, "plot.certificate": {"result": drogo.certify(solution, env,
+            starts=2, effort=effort)}, "plot.curves": {"axes": figure.axes[0]}, "plot.as_png": {"figure":
+            figure}, "MDP.index_of": {"observations": np.arange(3)},
+        "a trajectory": {"observations": [[0.0], [1.0], [2.0]], "actions": [0, 1], "rewards": [-1.0, -1.0],
+            "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False},
+        "data.batches": {"size": 9, "seed": 0}, "a solution": {"observations": observations[:2]},
+        "a potential": {"observations": observations[:2]}, "Policy.predict": {"observation": 0},
+        "Policy.probabilities": {"observations": [0, 1]}, "phi.at": {"observation": [0.5, 0.5]},
+        "phi.shaped": {"terminated": [False, True], "next_observations": observations[:2], "rewards":
+            [1.0, 1.0]}, "online.observe": {**columns, "terminal_reward": None}, "online.shaped": columns,
+        "online.act": {"rng": np.random.default_rng(0)}, "paper.q_learning": {"training": Training(10,
+            steps=20, every=10), "step_size": np.ones(2), "seed": np.arange(2), "potential": np.zeros((2,
+            mdp.n_states)), "weight": np.zeros(2)}, "paper.Job": {"function": "run_jobs:square",
+            "settings": {"x": 1}, "label": "", "seconds": 1.0},
     }  # fmt: skip
-    bound = {
-        "MDP.index_of": (drogo.MDP.from_gymnasium(lake).index_of, {"observations": np.arange(3)}),
-        "GridWorld.observations": (world.observations, {"kind": "pixels"}),
-        "a trajectory": (lambda **a: Transitions.from_trajectories([a]), {
-            "observations": [[0.0], [1.0], [2.0]], "actions": [0, 1], "rewards": [-1.0, -1.0],
-            "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False}),
-        "data.batches": (lambda **a: list(data.batches(**a)), {"size": 9, "seed": 0}),
-        "data.rows": (data.rows, {"which": [0, 1]}), "data.save": (data.save, file),
-        "a solution": (lambda **a: solution(*a.values()), at), "solution.index": (solution.index, {
-            "seed": 0}), "solution.potential": (solution.potential, {"goal_reward": 1.0, "discount":
-            0.9, "normalised": True}), "solution.policy": (acting.policy, {}), "solution.value_fn": (
-            solution.value_fn, {}), "goals.transfer": (goals.transfer, {"terminal_rewards": [0.0]}),
-        "solution.save": (solution.save, file), "Policy.predict": (policy.predict, {"observation":
-            0}), "Policy.probabilities": (policy.probabilities, {"observations": [0, 1]}),
-        "a potential": (lambda **a: phi(*a.values()), at), "phi.at": (phi.at, {"observation":
-            [0.5, 0.5]}), "phi.shaped": (phi.shaped, {"terminated": [False, True], **at, "next_observations":
-            observations[:2], "rewards": [1.0, 1.0], "discount": 0.9}),
-        "phi.normalised": (phi.normalised, {"data": data}), "phi.to_onnx": (phi.to_onnx, file),
-        "phi.discounted": (phi.discounted, {"goal_reward": 1.0, "discount": 0.9}),
-        "online.observe": (OnlineTable(*spaces_of(env)).observe, {**columns, "action": [0, 1]}),
-        "online.shaped": (table.shaped, columns), "online.potential": (table.potential, at),
-        "online.act": (table.act, {**at, "rng": np.random.default_rng(0)}),
-        "online.save": (table.save, file), "online.restore": (table.restore, file),
-        "paper.Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
-        "paper.LearnedCounts": (LearnedCounts, {**spaces, "features": 2, "lam": 1.0, **net}),
-        "paper.q_learning": (q_learning, {"mdp": mdp, "training": Training(10, steps=20, every=10),
-            "step_size": np.ones(2), "seed": np.arange(2), "potential": np.zeros((2, mdp.n_states)),
-            "weight": np.zeros(2)}),
-        "paper.Job": (lambda **a: Job(**a).id, {
-            "function": "run_jobs:square", "settings": {"x": 1}, "label": "", "seconds": 1.0}),
+    functions: dict[str, Callable[..., Any]] = {
+        "MDP.index_of": drogo.MDP.from_gymnasium(lake).index_of, "data.rows": data.rows,
+        "GridWorld.observations": world.observations, "data.save": data.save, "phi.at": phi.at,
+        "a trajectory": lambda **a: Transitions.from_trajectories([a]), "paper.Training": Training, "paper.LearnedCounts": LearnedCounts,
+        "data.batches": lambda **a: list(data.batches(**a)), "a potential": lambda **a: phi(*a.values()),
+        "a solution": lambda **a: solution(*a.values()), "solution.index": solution.index,
+        "solution.potential": solution.potential, "solution.policy": acting.policy,
+        "solution.value_fn": solution.value_fn, "solution.save": solution.save, "goals.transfer":
+        goals.transfer, "Policy.predict": policy.predict, "Policy.probabilities": policy.probabilities,
+        "phi.shaped": phi.shaped, "phi.normalised": phi.normalised, "phi.to_onnx": phi.to_onnx,
+        "phi.discounted": phi.discounted, "online.observe": OnlineTable(*spaces_of(env)).observe,
+        "online.shaped": table.shaped, "online.potential": table.potential, "online.act": table.act,
+        "online.save": table.save, "online.restore": table.restore, "paper.q_learning": q_learning,
+        "paper.Job": lambda **a: Job(**a).id, **{name: attrgetter(name)(drogo) for name in METHODS.split()},
     }  # fmt: skip
     rooms = {room.rpartition(".")[2]: import_module(f"drogo.{room}") for room in ROOMS}
     for room, module in {"": drogo, **rooms}.items():
         for name in getattr(module, "__all__", dir(module)):
-            part, names = getattr(module, name), (name, f"{room}.{name}")
-            is_public = isinstance(part, type | FunctionType) and part.__module__[:6] == "drogo."
-            if is_public and not name.startswith(("Abstract", "_")) and name not in MADE.split():
-                assert not public.keys().isdisjoint(names), f"{name} is not called"
-    for name, good in public.items():
-        room, _, rest = name.partition(".")
-        bound[name] = attrgetter(rest if room in rooms else name)(rooms.get(room, drogo)), good
-    for name, (function, good) in bound.items():
-        parts = inspect.signature(function).parameters.values()
-        defaults = {part.name: part.default for part in parts if part.default is not part.empty}
-        bound[name] = function, {**defaults, **good}
-    return bound
+            part = getattr(module, name)
+            is_own = isinstance(part, type | FunctionType) and part.__module__[:6] == "drogo."
+            is_known = name in MADE.split() or part in functions.values()
+            if is_own and not is_known and not name.startswith(("Abstract", "_")):
+                functions[f"{room}.{name}".removeprefix(".")] = part
+    called = {}
+    for name, function in functions.items():
+        given, good = {**usual, **special.get(name, {})}, special.get(name, {}).copy()
+        for part in inspect.signature(function).parameters.values():
+            if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD):
+                good[part.name] = given.get(part.name, part.default)
+                assert good[part.name] is not part.empty, f"{name} has no good {part.name}"
+        called[name] = function, good
+    return called
 
 
 def arguments(rng: np.random.Generator) -> Iterator[Attempt]:
