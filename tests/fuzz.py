@@ -285,7 +285,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "a trajectory": (lambda **a: Transitions.from_trajectories([a]), {
             "observations": [[0.0], [1.0], [2.0]], "actions": [0, 1], "rewards": [-1.0, -1.0],
             "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False}),
-        "data.batches": (lambda **a: list(data.batches(**a)), {"size": 9, "seed": 0}),
         "data.rows": (data.rows, {"which": [0, 1]}), "data.save": (data.save, file),
         "a solution": (lambda **a: solution(*a.values()), at), "solution.index": (solution.index, {
             "seed": 0}), "solution.potential": (solution.potential, {"goal_reward": 1.0, "discount":

@@ -1,7 +1,5 @@
 """Readings of "the principal eigenvector of the SR", whose published runs do not converge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

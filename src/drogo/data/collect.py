@@ -1,7 +1,5 @@
 """Collects transitions of an environment under its default policy."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
+from drogo import errors
 from drogo.data.index import TableBuilder
 from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
@@ -96,10 +95,8 @@ def collect(
             reward; or else `fit` judges ends by their last rewards, as `drogo.Costs` says.
         **options: `behaviour`, `key`, `merge` and `file`; see `CollectOptions`.
     """
-    names = CollectOptions.__annotations__
-    for name in set(options) - set(names):
-        problem = f"collect has no argument {name}: further ones are {', '.join(names)}."
-        raise ArgumentTypeError(problem, argument=name)
+    for name in options.keys() - CollectOptions.__annotations__.keys():
+        raise errors.unknown_argument(name, list(CollectOptions.__annotations__))
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str):
         check_choice("start", start, ("uniform", "reset"))
@@ -133,7 +130,7 @@ def collect(
 
         seed = int(rng.integers(2**31))
         columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
-        return Transitions.from_table(**columns, origin=origin)
+        return replace(Transitions.from_table(**columns), origin=origin)
     steps, space = _steps(env, rng, begin, policy, key)
     data = _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
     return replace(data, origin=origin)

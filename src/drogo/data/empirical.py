@@ -1,7 +1,5 @@
 """The problem that transitions describe: its weights under a default policy, and its checks."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -125,10 +123,8 @@ def previous(data: Transitions) -> Int[np.ndarray, " n"]:
 class Chance:
     """The pairs of a state and an action whose outcomes differ in the data."""
 
-    several: int
-    """The number of pairs with several outcomes."""
-    pairs: int
-    """The number of all pairs that were seen."""
+    several: int  # The number of pairs with several outcomes.
+    pairs: int  # The number of all pairs that were seen.
     hidden: bool
     """Whether the outcomes depend on the step before, so that the observations hide something."""
 

@@ -4,9 +4,7 @@ A finite world takes as much memory as its states, however many transitions are 
 continuous world, the table is as long as the data.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo import errors
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal
-from drogo.data.step import NumberOfStep, Step, StepNumbers, as_key
+from drogo.data.step import NumberOfStep, Step, StepNumbers
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.files import as_path
 from drogo.mdp import Edges
@@ -91,7 +89,7 @@ class Transitions:
         parts = f"{len(self):,} transitions, {len(table):,} distinct observations ({kind})"
         return f"Transitions({parts}, {ended:,} terminated)"
 
-    def __getitem__(self, which: slice | npt.ArrayLike) -> Transitions:
+    def __getitem__(self, which: slice | npt.ArrayLike) -> "Transitions":
         """Selects transitions by a slice, a mask or an array of indices, and drops the observations
         that they do not use. A table in a file is kept as a whole."""
         taken = self.rows(which)
@@ -104,7 +102,7 @@ class Transitions:
         table = frozen(self.observations[used])
         return replace(taken, observations=table, state=state, next_state=next_state)
 
-    def rows(self, which: Any) -> Transitions:
+    def rows(self, which: Any) -> "Transitions":
         """Returns some of the transitions, with the same table of observations."""
         if not isinstance(which, slice):
             which = arrays.real("which", which)
@@ -120,23 +118,11 @@ class Transitions:
         taken = {name: frozen(part[which]) for name, part in columns.items() if part is not None}
         return replace(self, **taken)
 
-    def batches(self, size: int, *, seed: int | None = None) -> Iterator[tuple[Any, ...]]:
-        """Yields all transitions once, shuffled if a seed is given, in batches of at most `size`:
-        observations, actions (or None), rewards, next observations and `terminated`. The other way
-        round, `concatenate(Transitions.from_arrays(*batch) for batch in loader)` reads batches."""
-        order = np.arange(len(self))
-        if seed is not None:
-            order = np.random.default_rng(errors.check_whole("seed", seed, 0)).permutation(order)
-        for begin in range(0, len(self), errors.check_whole("size", size, 1)):
-            one = self.rows(order[begin : begin + size])
-            before, after = self.observations[one.state], self.observations[one.next_state]
-            yield before, one.action, one.reward, after, one.terminated
-
-    def __add__(self, other: Transitions) -> Transitions:
+    def __add__(self, other: "Transitions") -> "Transitions":
         return Transitions.concatenate([self, other])
 
     @classmethod
-    def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
+    def concatenate(cls, parts: "Iterable[Transitions]") -> "Transitions":
         """Joins transitions of one environment, of which all have actions or none has. Equal
         observations (bit for bit) are merged. A column that some parts do not have is left out."""
         wanted = "several drogo.Transitions"
@@ -182,7 +168,7 @@ class Transitions:
         truncated: npt.ArrayLike | None = None,
         terminal_reward: npt.ArrayLike | float | None = None,
         **actions: Any,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from arrays with one row per transition.
 
         Args:
@@ -223,7 +209,7 @@ class Transitions:
         truncated: npt.ArrayLike | None = None,
         terminal_reward: npt.ArrayLike | float | None = None,
         **actions: Any,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from a table of observations and indices into it.
 
         Args:
@@ -276,7 +262,7 @@ class Transitions:
         terminal_reward: NumberOfStep = None,
         behaviour: Callable[[Step], float] | None = None,
         key: str | Sequence[str] | None = None,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from a replay buffer of Stable-Baselines3, the oldest step first.
 
         Rewards and observations are those of the environment, also behind a `VecNormalize`. Images
@@ -302,9 +288,7 @@ class Transitions:
         """
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
-        return cls.from_table(
-            **recorded.complete(columns, buffer.action_space, numbers), origin={"key": as_key(key)}
-        )
+        return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers, key))
 
     @classmethod
     def from_trajectories(
@@ -316,7 +300,7 @@ class Transitions:
         terminal_reward: NumberOfStep = None,
         behaviour: Callable[[Step], float] | None = None,
         key: str | Sequence[str] | None = None,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from whole episodes.
 
         An episode of T steps is a dictionary, or an object with attributes:
@@ -337,12 +321,10 @@ class Transitions:
         """
         columns = recorded.of_episodes(trajectories, key)
         numbers = StepNumbers(reward, terminal_reward, behaviour)
-        return cls.from_table(
-            **recorded.complete(columns, action_space, numbers), origin={"key": as_key(key)}
-        )
+        return cls.from_table(**recorded.complete(columns, action_space, numbers, key))
 
     @classmethod
-    def from_minari(cls, dataset: str | Any, **options: Any) -> Transitions:
+    def from_minari(cls, dataset: str | Any, **options: Any) -> "Transitions":
         """Makes transitions from a `minari.MinariDataset`, or the id of one on this machine, which
         needs the extra `minari`. Options are those of `from_replay_buffer` from `reward` on."""
         episodes, space = recorded.of_minari(dataset)
@@ -411,7 +393,7 @@ class Transitions:
         """Pairs of different observations that were seen one step apart, each pair once."""
         return distinct_pairs(self.state, self.next_state)
 
-    def with_absorbing_terminals(self, delta: float) -> Transitions:
+    def with_absorbing_terminals(self, delta: float) -> "Transitions":
         """Adds transitions of reward `-delta` from each terminal state to itself, as many as the
         average state has. The objectives without an anchor need them."""
         often = max(1, round(len(self) / np.unique(self.state).size))
@@ -429,6 +411,6 @@ class Transitions:
         files.write(as_path("path", path), columns, settings, overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | Path) -> Transitions:
+    def load(cls, path: str | Path) -> "Transitions":
         """Loads transitions from the `.npz` file that `save` wrote."""
         return files.read(as_path("path", path), cls.from_table)

@@ -1,12 +1,10 @@
 """`fit`: from transitions, a problem and a method to a solution."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +112,7 @@ def fit(
     if len(points) > 1 and continue_from is not None:
         wrong = "a sweep continues no single solution. Continue each alone."
         raise ArgumentError(wrong, argument="continue_from")
-    job = _Job(data, architecture, seed_list(seeds), truth or {}, continue_from)
+    shared = (data, architecture, seed_list(seeds), truth or {}, continue_from)
     groups: dict[Any, list[tuple[Any, ...]]] = {}
     for values, point in points.items():
         groups.setdefault(_shared(*point), []).append(values)
@@ -124,7 +122,7 @@ def fit(
             path = None if checkpoint is None else as_path("checkpoint", checkpoint)
             if path is not None and len(groups) > 1:  # one program cannot train all points
                 path = path.with_name(f"{path.stem}-{k}{path.suffix}")
-            training, progress = job.assemble([Point(*points[member]) for member in members])
+            training, progress = _assembled([Point(*points[member]) for member in members], *shared)
             if continue_from is not None:
                 progress = _continued(continue_from, progress, training)
             progress = train(training, progress, path, callbacks, show)
@@ -182,60 +180,57 @@ def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) ->
     return jax.tree.structure(leaves), lam, on_host, rest
 
 
-@dataclass(frozen=True)
-class _Job:
-    """The parts of a fit that all points of a sweep share."""
-
-    data: Transitions
-    architecture: AbstractArchitecture
-    seeds: list[int]
-    truth: Truth
-    continue_from: Solution | None
-
-    def assemble(self, points: list[Point]) -> tuple[Training, Progress]:
-        """Returns everything that training needs, and the progress before it."""
-        method, start, objectives = points[0].method, self.continue_from, []
-        problem = points[0].problem
-        prepared = problem.prepare(problem.given(self.data), method)
-        for k, point in enumerate(points):
-            problem, method = point.problem.adapted(prepared), point.method
-            exact = problem.exact(prepared, method)
-            if exact is None and method.needs_solution:
-                wrong = f"{method.name} needs states that repeat. Use Drogo()."
-                raise ArgumentError(wrong, argument="method")
-            settled = Point(problem, method, point.optimiser, exact)
-            method, scales = problem.scaled(prepared, settled)
-            points[k] = settled._replace(method=method)
-            objectives.append(Objective(problem, method, **scales))
-        first, shown, count = points[0], prepared.shown, len(self.seeds)
-        learned = None if start is None else start.learner
-        inputs = self.architecture.inputs(shown.observations) if learned is None else learned.inputs
-        parts = (objectives[0], self.architecture, first.optimiser, inputs, shown, self.seeds)
-        learner, params = make_learner(*parts)
-        plan = make_plan(shown, method.batch_size, second=learner.objective.needs_moment)
-        batches = first.problem.batches(prepared, learner, self.seeds, first)
-        if batches is None:
-            source = first.problem.trained_on(prepared, plan, first)
-            batches = make_data(shown, source, plan, learner, self.seeds, first.method)
-        stacked = jax.tree.map(
-            lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
-        )
-        runs = [point for point in points for _ in self.seeds]
-        truths = _truths(self.truth, shown, runs)
-        measured = {"prepared": prepared, "plan": plan, "points": runs, "truths": truths}
-        judge = first.problem.judge(learner=learner, objectives=stacked, **measured)
-        settings = [(point.problem, point.method, point.optimiser) for point in points]
-        identity = {
-            "points": [list(map(as_json, parts)) for parts in settings],
-            "network": as_json(self.architecture),
-            "seeds": self.seeds,
-            "data": _data_digest(self.data),
-            "truth": {name: _digest_of(rows) for name, rows in sorted(truths.items())},
-        }
-        if isinstance(first.optimiser, CustomOptimiser):
-            identity["optimiser"] = _fingerprint(learner, params)
-        states = _init_runs(learner, take(params, np.tile(np.arange(count), len(points))))
-        return Training(judge, batches, self.seeds, identity), Progress(states)
+def _assembled(
+    points: list[Point],
+    data: Transitions,
+    architecture: AbstractArchitecture,
+    seeds: list[int],
+    truth: Truth,
+    start: Solution | None,
+) -> tuple[Training, Progress]:
+    """Returns everything that training needs, and the progress before it."""
+    method, objectives = points[0].method, []
+    problem = points[0].problem
+    prepared = problem.prepare(problem.given(data), method)
+    for k, point in enumerate(points):
+        problem, method = point.problem.adapted(prepared), point.method
+        exact = problem.exact(prepared, method)
+        if exact is None and method.needs_solution:
+            wrong = f"{method.name} needs states that repeat. Use Drogo()."
+            raise ArgumentError(wrong, argument="method")
+        settled = Point(problem, method, point.optimiser, exact)
+        method, scales = problem.scaled(prepared, settled)
+        points[k] = settled._replace(method=method)
+        objectives.append(Objective(problem, method, **scales))
+    first, shown, count = points[0], prepared.shown, len(seeds)
+    learned = None if start is None else start.learner
+    inputs = architecture.inputs(shown.observations) if learned is None else learned.inputs
+    parts = (objectives[0], architecture, first.optimiser, inputs, shown, seeds)
+    learner, params = make_learner(*parts)
+    plan = make_plan(shown, method.batch_size, second=learner.objective.needs_moment)
+    batches = first.problem.batches(prepared, learner, seeds, first)
+    if batches is None:
+        source = first.problem.trained_on(prepared, plan, first)
+        batches = make_data(shown, source, plan, learner, seeds, first.method)
+    stacked = jax.tree.map(
+        lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
+    )
+    runs = [point for point in points for _ in seeds]
+    truths = _truths(truth, shown, runs)
+    measured = {"prepared": prepared, "plan": plan, "points": runs, "truths": truths}
+    judge = first.problem.judge(learner=learner, objectives=stacked, **measured)
+    settings = [(point.problem, point.method, point.optimiser) for point in points]
+    identity = {
+        "points": [list(map(as_json, parts)) for parts in settings],
+        "network": as_json(architecture),
+        "seeds": seeds,
+        "data": _data_digest(data),
+        "truth": {name: _digest_of(rows) for name, rows in sorted(truths.items())},
+    }
+    if isinstance(first.optimiser, CustomOptimiser):
+        identity["optimiser"] = _fingerprint(learner, params)
+    states = _init_runs(learner, take(params, np.tile(np.arange(count), len(points))))
+    return Training(judge, batches, seeds, identity), Progress(states)
 
 
 @eqx.filter_jit

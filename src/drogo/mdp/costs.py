@@ -1,7 +1,5 @@
 """`Costs`: how the rewards of an environment become the costs and the ends of a map."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -24,8 +22,7 @@ EPISODES_OF_AN_END = 10
 hurrying would be worth a risk, although steps are free and the limit of steps is seldom met."""
 LEAST_HORIZON = 100
 """The smallest number of steps that the best end is worth more than one that pays nothing."""
-LASTING = 0.75
-"""The share of their mean that steps late in an episode earn if going on pays."""
+LASTING = 0.75  # The share of their mean that steps late in an episode earn if going on pays.
 FALLS = -0.999
 """The correlation of the last reward with the length of the episode that time alone explains."""
 
@@ -79,11 +76,9 @@ def as_costs(name: str, value: Any) -> Costs | None:
 class Judged:
     """What the rewards of some steps say."""
 
-    costs: Costs | None
-    """The costs, or None if rewards are costs already."""
+    costs: Costs | None  # The costs, or None if rewards are costs already.
     notes: tuple[str, ...] = ()
-    sure: bool = True
-    """Whether the rewards say which ends are good."""
+    sure: bool = True  # Whether the rewards say which ends are good.
 
 
 def judge(

@@ -6,8 +6,6 @@ than the cheapest way, where lam makes rewards small beside chance: random walks
 is near more often than a good one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -40,8 +38,7 @@ def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepare
         return prepared
     edges, known, n = data.edges, data.edges.known, len(data.observations)
     over = known.terminated
-    parts = (known.state[~over], known.next_state[~over], n, known.state[over])
-    leads = leads_to(*parts)
+    leads = leads_to(known.state[~over], known.next_state[~over], n, known.state[over])
     leads[data.next_state[data.terminated]] = True
     left = np.bincount(data.state, minlength=n) > 0
     lost = left & ~leads
@@ -62,8 +59,7 @@ def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepare
         notes = (*notes, f"{note}, though the data do not show all that follows them."
                  if frontier.any() else f"{note}.")  # fmt: skip
     complete = prepared.complete and not frontier.any()
-    changed = {"notes": notes, "complete": complete, "facts": facts}
-    return replace(prepared, data=data, shown=data, **changed)
+    return replace(prepared, data=data, shown=data, notes=notes, complete=complete, facts=facts)
 
 
 def with_unseen_pairs(data: Transitions, floor: Callable[[Transitions], float]) -> Transitions:
