@@ -1,7 +1,5 @@
 """`to_device`: arrays of NumPy become arrays of JAX without anything being compiled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -10,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Shaped
 
 
-def to_device(array: Any, dtype: Any = None) -> Shaped[Array, ...]:
+def to_device(array: Any, dtype: Any = None) -> Shaped[Array, "..."]:
     """Returns a copy of an array on the device, where an array that is there already stays:
     `jnp.asarray` compiles a program for every new shape, which takes longer than most copies."""
     if isinstance(array, jax.Array):

@@ -1,14 +1,12 @@
 """The errors of this library, which the command line prints without a traceback. Every kind is also
 the built-in exception that it refines, so `except ValueError` keeps working."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import functools
 import math
 import reprlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Annotated, Any, get_args, get_type_hints
@@ -104,14 +102,6 @@ class DamagedFile(DrogoError, ValueError):
 
 class BadCheckpoint(DamagedFile):
     """A checkpoint is damaged or belongs to another fit."""
-
-
-class RunsFailed(DrogoError, RuntimeError):
-    """Some jobs raised an error, by their labels in `failures`. The results of others were kept."""
-
-    def __init__(self, problem: str, *, failures: Mapping[str, str] | None = None) -> None:
-        super().__init__(problem)
-        self.failures = dict(failures or {})
 
 
 class MissingPackage(DrogoError, ImportError):

@@ -1,7 +1,5 @@
 """Files are written completely or not at all, and an existing file is replaced only on request."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import io

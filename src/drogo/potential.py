@@ -1,7 +1,5 @@
 """`Potential`: a number for every observation, from which shaping rewards are computed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -73,7 +71,7 @@ class Potential:
     def shaped(
         self, rewards: Any, observations: Any, next_observations: Any, terminated: Any, *,
         discount: float, weight: float | None = None, terminal: str = "zero",
-    ) -> Float[np.ndarray, ...]:  # fmt: skip
+    ) -> Float[np.ndarray, "..."]:  # fmt: skip
         """Returns the shaped rewards of n recorded steps, such as a sample of any replay.
 
         Rewards have the shape (n,) or (n, 1). After the last step of an episode, its own last
@@ -119,8 +117,8 @@ class Potential:
         *,
         discount: float | None = None,
         name: str = "the potential",
-        otherwise: Potential | None = None,
-    ) -> Potential:
+        otherwise: "Potential | None" = None,
+    ) -> "Potential":
         """Makes a potential from a vector over states.
 
         Args:
@@ -144,16 +142,16 @@ class Potential:
         lookup = _Lookup(index, values, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.graph)
 
-    def normalised(self, data: Transitions) -> Potential:
+    def normalised(self, data: Transitions) -> "Potential":
         """Returns the potential divided by its mean difference between neighbours in the data."""
         table = data.observations
         return self.divided(float(mean_step(self(table), data.neighbours)))
 
-    def divided(self, scale: float) -> Potential:
+    def divided(self, scale: float) -> "Potential":
         """Returns the potential divided by a number."""
         return self._mapped(lambda values: values / scale, lambda graph: graph.then("Div", scale))
 
-    def discounted(self, goal_reward: float, discount: float, *, goal: float = 0.0) -> Potential:
+    def discounted(self, goal_reward: float, discount: float, *, goal: float = 0.0) -> "Potential":
         """Returns a normalised potential in the units of an agent with this discount that is
         rewarded at the goal alone, where the normalised potential is `goal`."""
         errors.check_positive("goal_reward", goal_reward)
@@ -173,7 +171,7 @@ class Potential:
 
     def _mapped(
         self, change: Callable[[Any], Any], of_graph: Callable[[Graph], Graph]
-    ) -> Potential:
+    ) -> "Potential":
         """Returns the potential with changed values, in both of its forms."""
         function, graph = self.function, self.graph
         return replace(

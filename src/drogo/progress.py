@@ -1,7 +1,5 @@
 """Progress and warnings on standard error, and Ctrl-C, for someone who waits at a terminal."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """The public names of the rooms: mistakes in the names and the types of arguments are errors of
 this library. Within the library functions call each other without these checks."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import functools

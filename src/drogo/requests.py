@@ -5,8 +5,6 @@ NAME-1f2e3d4c/...            the result
 NAME-1f2e3d4c/report.json    the printed part of the result, written last
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -82,8 +80,7 @@ class ResultDirectory:
         for kind, content in contents.items():
             write_file(self.path / report["files"][kind], content, overwrite=True)
         kept = json.loads(as_bytes(report))
-        signed = as_bytes({**kept, DIGEST: digest(kept)})
-        write_file(self.path / REPORT, signed, overwrite=True)
+        write_file(self.path / REPORT, as_bytes({**kept, DIGEST: digest(kept)}), overwrite=True)
         return kept
 
     def _taken(self, problem: str) -> AlreadyExists:

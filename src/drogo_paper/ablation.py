@@ -1,8 +1,6 @@
 """The jobs of figures 7 and 8: as in the paper, a search in the largest world chooses the step size
 and penalty of each objective, which then runs in all worlds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The answers of the ablations, with explanations of the results of `gdo`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

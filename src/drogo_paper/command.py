@@ -1,7 +1,5 @@
 """The work of `drogo reproduce` and `drogo report`."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -16,10 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn
 from rich.table import Table
 
-from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, RunsFailed
+from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile
 from drogo.files import read_file, read_json, write_file
 from drogo_paper import report, reproduce
-from drogo_paper.engines.job import Job
+from drogo_paper.engines.job import Job, RunsFailed
 from drogo_paper.engines.local import Listener, LocalEngine
 from drogo_paper.engines.ray_engine import RayEngine
 from drogo_paper.engines.store import Store

@@ -6,8 +6,6 @@ Their rewards depend on the action and the next state, so they are no `MDP`, who
 Their exact solution is computed from steps (`drogo.Continuing`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Figures 2 and 5: the cosine of learned and exact vectors from each input, and the vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

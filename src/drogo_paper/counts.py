@@ -1,8 +1,6 @@
 """Exploration bonuses from norms of the successor and default representation (Tse, Chandrasekar and
 Machado, 2025): the published run again from its seed, and many agents with other numbers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from itertools import product

@@ -1,7 +1,5 @@
 """The fits that several questions share: each world from each kind of observation."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from functools import partial

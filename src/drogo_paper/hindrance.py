@@ -2,8 +2,6 @@
 Value-Aware Eigenoptions", arXiv 2507.09127): Q-learning with and without options as further
 actions, with the same number of steps. Arrays of the job have a row for each kind of agent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

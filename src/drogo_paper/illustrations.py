@@ -2,8 +2,6 @@
 shipped map follows its description. Figure 6 shows the metric of log space: a plain gradient step
 hardly changes v where e is small, and a natural one changes v equally everywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from drogo.exact import log_column, solve

@@ -1,8 +1,6 @@
 """Texts of a report as HTML and as Markdown. `**bold**` and `code` between backticks are marked;
 everything else means itself, so that a name may hold any character."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable

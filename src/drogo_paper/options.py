@@ -1,8 +1,6 @@
 """Exploration with options that climb the successor (CEO) or default representation (RACE), learned
 or exact (Tse, Chandrasekar and Machado, 2025), also in the same worlds without low-reward cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The return of the best policy during option discovery: the lower half of figure 7 of Tse,
 Chandrasekar and Machado (2025), with 50 seeds, in the large worlds too."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

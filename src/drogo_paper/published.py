@@ -1,7 +1,5 @@
 """Published numbers, and verdicts on ours in comparison."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import resources
 from typing import Any

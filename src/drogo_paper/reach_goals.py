@@ -1,7 +1,5 @@
 """`ReachGoals`: the library's worlds as goal environments, for agents with hindsight."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

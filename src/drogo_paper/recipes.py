@@ -1,7 +1,5 @@
 """The settings of the paper's fits: a method, a network and an optimiser for each objective."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The report: answers as one self-contained page, and as Markdown with figures beside it."""
 
-from __future__ import annotations
-
 import base64
 import os
 import platform

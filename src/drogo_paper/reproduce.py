@@ -1,15 +1,13 @@
 """From questions to answers: finds the missing jobs, runs them in order, and collects answers."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from drogo.errors import ArgumentError, RunsFailed
-from drogo_paper.engines.job import Job
+from drogo.errors import ArgumentError
+from drogo_paper.engines.job import Job, RunsFailed
 from drogo_paper.engines.local import Listener, LocalEngine
 from drogo_paper.engines.ray_engine import RayEngine
 from drogo_paper.engines.store import Record, Store

@@ -1,7 +1,5 @@
 """The scope of the questions, and the form of their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ weights and step sizes, with all seeds. N_OPT is measured in two ways, from the 
 | code | every step | the last step whose return differs from the final one, plus 1 |
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

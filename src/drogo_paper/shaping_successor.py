@@ -5,8 +5,6 @@ setting whose return settles soon, a little below the best, looks better than on
 later. `reported` is the rule that follows.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

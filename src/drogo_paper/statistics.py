@@ -1,7 +1,5 @@
 """Means over seeds with bootstrap intervals."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +16,7 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def overlaps(self, other: Interval) -> bool:
+    def overlaps(self, other: "Interval") -> bool:
         """Returns whether two intervals have a number in common."""
         return self.low <= other.high and other.low <= self.high
 

@@ -1,7 +1,5 @@
 """The propositions of section 3, checked numerically on small random MDPs in double precision."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,8 +1,6 @@
 """Transfer to new terminal rewards without learning again (Tse, Chandrasekar and Machado, 2025), by
 learned features, exact log columns, and learned maps to every goal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The options of `drogo reproduce` and `drogo report`. Importing this file is cheap."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal

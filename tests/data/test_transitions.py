@@ -13,7 +13,6 @@ from drogo.data.index import LONGEST_KEY, ObservationIndex, merge_equal
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, DataError
 from drogo.files import write_arrays
 from raising import refused
-from small_data import ROOM, data_of
 
 ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}
 COLUMNS = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour", "weight")
@@ -93,22 +92,6 @@ def test_a_selection_drops_the_observations_that_it_does_not_use(mask):
     refused(DataError, None, data.__getitem__, slice(6, None))
     assert_same(data[1:4], data, slice(1, 4))
     assert data[1:2].observations.ravel().tolist() == [1.0, 2.0]
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_batches_are_all_transitions_once_and_are_read_again():
-    data = data_of(ROOM, n=100)
-    for seed in (None, 3):
-        parts = list(data.batches(30, seed=seed))
-        assert [len(part[2]) for part in parts] == [30, 30, 30, 10]
-        order = np.random.default_rng(seed).permutation(100) if seed else np.arange(100)
-        reached = np.concatenate([part[3] for part in parts])
-        np.testing.assert_array_equal(reached, data.observations[data.next_state[order]])
-        read = Transitions.concatenate(
-            Transitions.from_arrays(before, after, reward, over, action=action)
-            for before, action, reward, after, over in parts
-        )
-        np.testing.assert_array_equal(read.reward, data.reward[order])
 
 
 def test_what_is_joined_must_fit_together(unchecked):

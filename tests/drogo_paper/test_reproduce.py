@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drogo.errors import RunsFailed
 from drogo_paper import ablation, ablation_answer, reproduce, shaping, shaping_successor
+from drogo_paper.engines import RunsFailed
 from drogo_paper.engines.job import Outcome, perform
 from drogo_paper.engines.store import Store
 from drogo_paper.scope import Scope

@@ -12,7 +12,7 @@ from drogo.problems.worse_ends import notes_of, suitable_lam
 from drogo.worlds.grid import COLOURS
 from drogo.worlds.minigrid import NotSearchable
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
-from raising import refused
+from raising import raises, refused
 
 MAP = "#####\n#S.G#\n#####"
 TRAP = "goal L: -6\n\n########\n#S.L..G#\n########"

@@ -1,7 +1,5 @@
 """`drogo envs`: lists the worlds that come with the library."""
 
-from __future__ import annotations
-
 import json as json_module
 from dataclasses import dataclass
 from typing import Any

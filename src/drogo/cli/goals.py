@@ -50,8 +50,7 @@ class Goals:
         vectors = columns.log_e[goals] if every else columns.log_e
         arrays = {"log_e": vectors, "goals": goals}
         if self.terminal_rewards:
-            rewards = list(self.terminal_rewards)
-            arrays["transfer"] = drogo.exact.transfer(mdp, self.lam, rewards)
+            arrays["transfer"] = drogo.exact.transfer(mdp, self.lam, list(self.terminal_rewards))
         if every:
             arrays["log_columns"] = columns.log_e
         seconds = time.perf_counter() - began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -334,7 +335,7 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, depth: float | None)
     within = f"within {largest('error'):.2g} of the solution of the data"
     if count("status", "converged") == len(seeds):
         return f"Good: all seeds converged, to {within}."
-    if "error" in seeds[0] and np.isfinite(largest("error")):
+    if "error" in seeds[0] and math.isfinite(largest("error")):
         return f"Not known to be good: values are {within}, which lack some actions or values."
     return "Not known to be good: no equation is violated, but nothing confirms the values."
 

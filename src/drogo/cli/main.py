@@ -1,8 +1,6 @@
 """The `drogo` command: each verb is a frozen dataclass whose fields are its options. Nothing heavy
 is imported before it runs, so that `--help` answers at once."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import io

@@ -1,7 +1,5 @@
 """Pictures of exact vectors and of fits: a heavy file, which the verbs import when they run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Collects transitions of an environment under its default policy."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -139,7 +137,7 @@ def collect(
 
         seed = int(rng.integers(2**31))
         columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
-        return Transitions.from_table(**columns, origin=origin)
+        return replace(Transitions.from_table(**columns), origin=origin)
     steps, space = _steps(env, rng, begin, policy, key)
     data = _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
     return replace(data, origin=origin)

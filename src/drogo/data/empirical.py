@@ -1,7 +1,5 @@
 """The problem that transitions describe: its weights under a default policy, and its checks."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -133,10 +131,8 @@ class Chance:
     """The pairs of a state and an action whose outcomes differ in the data: the next states, or
     the rewards."""
 
-    several: int
-    """The number of pairs with several outcomes."""
-    pairs: int
-    """The number of all pairs that were seen."""
+    several: int  # The number of pairs with several outcomes.
+    pairs: int  # The number of all pairs that were seen.
     hidden: bool
     """Whether the outcomes, all together, depend on the step before: then the observations of some
     pair hide something."""

@@ -1,7 +1,5 @@
 """Files of transitions: an `.npz`, and beside it a file of observations that were in one before."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Tables of distinct observations, which are recognised by their bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import mmap

@@ -1,7 +1,5 @@
 """Collects transitions of pure JAX environments, in the interfaces of gymnax and navix."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable
@@ -175,7 +173,7 @@ def roll_out(
     joined = {name: np.concatenate([part[name] for part in chunks]) for name in chunks[0]}
     reward, value = (None if callable(number) else number for number in numbers[:2])
     given = StepNumbers(reward, value)  # the others are in the chunks
-    columns = complete({"observations": table.finish(), **joined}, pure.action_space, given)
+    columns = complete({"observations": table.finish(), **joined}, pure.action_space, given, key)
     if policy is None:
         columns["behaviour"] = columns["default"]
     return columns

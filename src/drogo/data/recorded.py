@@ -4,8 +4,6 @@ Each reader returns the columns that were recorded, with actions in the numbers 
 `complete` makes them the arguments of `Transitions.from_table`. SB3 is not imported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Number
 from typing import Any
@@ -31,7 +29,9 @@ PER_STEP = {"actions": "action", "rewards": "reward", "behaviour": "behaviour"}
 """The optional fields of an episode that have an entry for each step, and the columns they make."""
 
 
-def complete(columns: Columns, action_space: spaces.Space | None, numbers: StepNumbers) -> Columns:
+def complete(
+    columns: Columns, action_space: spaces.Space | None, numbers: StepNumbers, key: Keys
+) -> Columns:
     """Returns the arguments of `Transitions.from_table` for recorded steps, with `numbers` in place
     of the recorded ones. Without an action space, whole numbers count from 0."""
     numbers = numbers.checked()
@@ -44,7 +44,7 @@ def complete(columns: Columns, action_space: spaces.Space | None, numbers: StepN
     if callable(value):
         value = _each(columns, value, np.flatnonzero(terminated).tolist())
     values = columns.get("terminal_reward") if value is None else value
-    completed = dict(columns)
+    completed = {**columns, "origin": {"key": as_key(key)}}
     if values is not None:
         completed |= {"terminal_reward": np.where(terminated, values, 0.0), "outcome": None}
     elif "reward" in columns:

@@ -1,8 +1,6 @@
 """Simulators step many states of an environment side by side: of one that knows its MDP, that steps
 many states at once (`StepsMany`), or that can be copied."""
 
-from __future__ import annotations
-
 import abc
 import copy
 import random

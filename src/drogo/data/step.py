@@ -1,7 +1,5 @@
 """`Step`: one step of an environment, its numbers, and the parts of its observations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +8,9 @@ from jaxtyping import Shaped
 
 from drogo.errors import ArgumentError, Check, DataError, check_cost, check_number, check_type
 from drogo.files import KINDS
+
+NumberOfStep = float | Callable[["Step"], float] | None
+"""A number for every step, a function of the step, or None for the environment's number."""
 
 
 class Step(NamedTuple):
@@ -31,10 +32,6 @@ class Step(NamedTuple):
         return cost(self) if callable(cost) else cost, value(self) if callable(value) else value
 
 
-NumberOfStep = float | Callable[[Step], float] | None
-"""A number for every step, a function of the step, or None for the environment's number."""
-
-
 def number_or_function(name: str, given: NumberOfStep, check: Check = check_number) -> NumberOfStep:
     """Returns the argument `name`, a number as a float; a function or None stays as it is."""
     return given if given is None or callable(given) else check(name, given)
@@ -47,7 +44,7 @@ class StepNumbers(NamedTuple):
     terminal_reward: NumberOfStep = None
     behaviour: Callable[[Step], float] | None = None
 
-    def checked(self) -> StepNumbers:
+    def checked(self) -> "StepNumbers":
         """Returns the same with numbers as floats, and raises if the reward is not a cost."""
         reward = number_or_function("reward", self.reward, check_cost)
         terminal_reward = number_or_function("terminal_reward", self.terminal_reward)
@@ -82,7 +79,7 @@ def as_key(given: Keys) -> Key:
     return names[0] if len(names) == 1 else names
 
 
-def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ...]:
+def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, "..."]:
     """Returns a copy of the part of an observation (or of a batch) that `key` names or joins.
     Without a key, all numbers of a `Tuple` or a `Dict` are joined, the latter sorted by name."""
     names = ", ".join(map(str, observation)) if isinstance(observation, dict) else ""
@@ -94,8 +91,7 @@ def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ..
             if name not in observation:
                 problem = f"{name!r} is no part of the observation, which has {names}."
                 raise DataError(problem, argument="key")
-        is_one = isinstance(key, str)
-        observation = observation[key] if is_one else tuple(map(observation.get, key))
+        observation = observation[key] if isinstance(key, str) else tuple(map(observation.get, key))
     if not isinstance(observation, dict | tuple):
         return _array(str(key or "the observation"), observation)
     parts = list(_leaves(observation))
@@ -120,7 +116,7 @@ def _leaves(observation: Any) -> Iterator[np.ndarray]:
         yield _array("a part of the observation", observation)
 
 
-def _array(name: str, values: Any) -> Shaped[np.ndarray, ...]:
+def _array(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
     try:
         return np.array(values)
     except ValueError as error:

@@ -4,8 +4,6 @@ A finite world takes as much memory as its states, however many transitions are 
 continuous world, the table is as long as the data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo import errors
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal
-from drogo.data.step import NumberOfStep, Step, StepNumbers, as_key
+from drogo.data.step import NumberOfStep, Step, StepNumbers
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.files import as_path
 from drogo.mdp import Edges
@@ -96,7 +94,7 @@ class Transitions:
         parts = f"{len(self):,} transitions, {len(table):,} distinct observations ({kind})"
         return f"Transitions({parts}, {ended:,} terminated)"
 
-    def __getitem__(self, which: slice | npt.ArrayLike) -> Transitions:
+    def __getitem__(self, which: slice | npt.ArrayLike) -> "Transitions":
         """Selects transitions by a slice, a mask or an array of indices, and drops the observations
         that they do not use. A table in a file is kept as a whole."""
         taken = self.rows(which)
@@ -109,7 +107,7 @@ class Transitions:
         table = frozen(self.observations[used])
         return replace(taken, observations=table, state=state, next_state=next_state)
 
-    def rows(self, which: Any) -> Transitions:
+    def rows(self, which: Any) -> "Transitions":
         """Returns some of the transitions, with the same table of observations."""
         if not isinstance(which, slice):
             which = arrays.real("which", which)
@@ -137,11 +135,11 @@ class Transitions:
             before, after = self.observations[one.state], self.observations[one.next_state]
             yield before, one.action, one.reward, after, one.terminated
 
-    def __add__(self, other: Transitions) -> Transitions:
+    def __add__(self, other: "Transitions") -> "Transitions":
         return Transitions.concatenate([self, other])
 
     @classmethod
-    def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
+    def concatenate(cls, parts: "Iterable[Transitions]") -> "Transitions":
         """Joins transitions of one environment, of which all have actions or none has, and of
         which the values of ends are given in all or in none. Equal observations (bit for bit) are
         merged. A column that some parts do not have is left out."""
@@ -196,7 +194,7 @@ class Transitions:
         truncated: npt.ArrayLike | None = None,
         terminal_reward: npt.ArrayLike | float | None = None,
         **actions: Any,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from arrays with one row per transition.
 
         Args:
@@ -237,7 +235,7 @@ class Transitions:
         truncated: npt.ArrayLike | None = None,
         terminal_reward: npt.ArrayLike | float | None = None,
         **actions: Any,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from a table of observations and indices into it.
 
         Args:
@@ -296,7 +294,7 @@ class Transitions:
         terminal_reward: NumberOfStep = None,
         behaviour: Callable[[Step], float] | None = None,
         key: str | Sequence[str] | None = None,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from a replay buffer of Stable-Baselines3, the oldest step first.
 
         Rewards and observations are those of the environment, also behind a `VecNormalize`. Images
@@ -322,9 +320,7 @@ class Transitions:
         """
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
-        return cls.from_table(
-            **recorded.complete(columns, buffer.action_space, numbers), origin={"key": as_key(key)}
-        )
+        return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers, key))
 
     @classmethod
     def from_trajectories(
@@ -336,7 +332,7 @@ class Transitions:
         terminal_reward: NumberOfStep = None,
         behaviour: Callable[[Step], float] | None = None,
         key: str | Sequence[str] | None = None,
-    ) -> Transitions:
+    ) -> "Transitions":
         """Makes transitions from whole episodes.
 
         An episode of T steps is a dictionary, or an object with attributes:
@@ -357,12 +353,10 @@ class Transitions:
         """
         columns = recorded.of_episodes(trajectories, key)
         numbers = StepNumbers(reward, terminal_reward, behaviour)
-        return cls.from_table(
-            **recorded.complete(columns, action_space, numbers), origin={"key": as_key(key)}
-        )
+        return cls.from_table(**recorded.complete(columns, action_space, numbers, key))
 
     @classmethod
-    def from_minari(cls, dataset: str | Any, **options: Any) -> Transitions:
+    def from_minari(cls, dataset: str | Any, **options: Any) -> "Transitions":
         """Makes transitions from a `minari.MinariDataset`, or the id of one on this machine, which
         needs the extra `minari`. Options are those of `from_replay_buffer` from `reward` on."""
         episodes, space = recorded.of_minari(dataset)
@@ -445,7 +439,7 @@ class Transitions:
         """Pairs of different observations that were seen one step apart, each pair once."""
         return distinct_pairs(self.state, self.next_state)
 
-    def with_absorbing_terminals(self, delta: float) -> Transitions:
+    def with_absorbing_terminals(self, delta: float) -> "Transitions":
         """Adds transitions of reward `-delta` from each terminal state to itself, as many as the
         average state has. The objectives without an anchor need them."""
         often = max(1, round(len(self) / np.unique(self.state).size))
@@ -463,6 +457,6 @@ class Transitions:
         files.write(as_path("path", path), columns, settings, overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | Path) -> Transitions:
+    def load(cls, path: str | Path) -> "Transitions":
         """Loads transitions from the `.npz` file that `save` wrote."""
         return files.read(as_path("path", path), cls.from_table)

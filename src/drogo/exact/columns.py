@@ -12,8 +12,6 @@ equation in every row, rounding included. The inverse of an M-matrix `M` has no 
 so if `M z >= share d`, then `z / share` bounds the error. Both are checked by multiplication.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -69,7 +67,7 @@ class Columns(InLogs):
         """The largest residual and error of each converged column."""
         return tolerance_at(-np.min(self.log_e, axis=1, where=np.isfinite(self.log_e), initial=0.0))
 
-    def checked(self) -> Columns:
+    def checked(self) -> "Columns":
         """Returns these columns, or raises `NotConverged` if some entry is not accurate."""
         wrong = np.flatnonzero(~self.converged)
         if wrong.size:

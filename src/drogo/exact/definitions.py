@@ -12,8 +12,6 @@ Eigenvectors have unit norm before the log. Terminal states are absorbing with r
 (`terminal="zero-row"`, Tse et al. 2025).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -144,8 +142,7 @@ def log_eigenvector(
 
 def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Values:
     """Computes the top eigenvector of `(SR + SR^T)/2`, where `SR = (I - discount P)^-1`."""
-    rows = successor_rows(mdp, discount)
-    vector = _eigenvector("representation", mdp, rows)
+    vector = _eigenvector("representation", mdp, successor_rows(mdp, discount))
     return np.exp(LogVector("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)
 
 

@@ -8,8 +8,6 @@ All `r/lam` are lowered by a level that is adjusted until the eigenvalue is 1. T
 then singular, and its smallest eigenvalue is accurate to the last digit however small `W` was.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -79,17 +77,6 @@ def _is_narrow(low: float, high: float) -> bool:
     return bool(np.isfinite(low) and high - low <= NARROW * (1 + abs(high)))
 
 
-def log_radius(edges: Edges, kept: Mask, lam: float) -> float:
-    """Computes the log of the spectral radius of `W`, which is minus infinity without a cycle."""
-    low, high = radius_bounds(edges, kept, lam)
-    if low == high:  # Both may be infinite.
-        return high
-    if not _is_narrow(low, high):
-        problem = "the log of the spectral radius could not be computed: its bounds are "
-        raise NotConverged(f"{problem}{low:.6g} and {high:.6g}.", remedy=LARGER_LAM)
-    return (low + high) / 2
-
-
 def radius_bounds(edges: Edges, kept: Mask, lam: float) -> tuple[float, float]:
     """Returns bounds of the log of the spectral radius of `W`, the largest of its classes."""
     brackets = [growth(edges, part, lam).bracket for part in classes(edges, kept)]
@@ -155,9 +142,12 @@ def spectral_radius(mdp: MDP, lam: float) -> float:
     The column is finite if and only if it is below 1, as it always is if rewards are negative. It
     is 0 if no state can be visited twice, and infinity beyond the range of a float.
     """
-    lam = check_positive("lam", lam)
+    low, high = radius_bounds(mdp.edges, ~mdp.terminal, check_positive("lam", lam))
+    if low != high and not _is_narrow(low, high):  # both may be infinite
+        problem = "the log of the spectral radius could not be computed: its bounds are "
+        raise NotConverged(f"{problem}{low:.6g} and {high:.6g}.", remedy=LARGER_LAM)
     with np.errstate(over="ignore"):
-        return float(np.exp(log_radius(mdp.edges, ~mdp.terminal, lam)))
+        return float(np.exp(high if low == high else (low + high) / 2))
 
 
 def check_has_terminal(mdp: MDP) -> None:

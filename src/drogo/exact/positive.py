@@ -12,8 +12,6 @@ Noda's iteration locates `s` and the largest entry of `e`; with these fixed, `lo
 other entries; and Newton's method on `(log e, s)` polishes both.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar

@@ -6,8 +6,6 @@ vector in logs, `(M e)(s) / e(s)` is `diagonal(s) - sum_s' w(s, s') exp(v(s') - 
 `total(s) - sum_s' w(s, s') expm1(v(s') - v(s))`. At any scale, one of the two does not cancel.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -55,18 +53,18 @@ class Rows:
         by_total = np.abs(self.total) + moved < np.abs(self.diagonal) + arriving
         return np.where(by_total, self.total - changing, self.diagonal - arriving)
 
-    def minus(self, shift: float) -> Rows:
+    def minus(self, shift: float) -> "Rows":
         """Returns `M - shift I` (of the matrix before its rows were scaled)."""
         amount = shift * np.exp(self.log_scale)
         return replace(self, diagonal=self.diagonal - amount, total=self.total - amount)
 
-    def transpose(self) -> Rows:
+    def transpose(self) -> "Rows":
         """Returns the transposed matrix, with the row scaling of the original."""
         log_weight = self.log_weight - self.log_scale[self.row] + self.log_scale[self.column]
         total = self.diagonal - np.bincount(self.column, np.exp(log_weight), self.n)
         return replace(self, row=self.column, column=self.row, log_weight=log_weight, total=total)
 
-    def symmetric_part(self) -> Rows:
+    def symmetric_part(self) -> "Rows":
         """Returns `(M + M^T) / 2`."""
         half = np.exp(self.log_weight - self.log_scale[self.row]) / 2
         place = np.concatenate([self.row, self.column]), np.concatenate([self.column, self.row])
@@ -75,7 +73,7 @@ class Rows:
         entries = off_diagonals(sp.csr_array(both), self.log_scale)
         return Rows(*entries, self.diagonal, total, self.log_scale)
 
-    def block(self, keep: Mask) -> Rows:
+    def block(self, keep: Mask) -> "Rows":
         """Returns the rows and columns of some states, for a vector that vanishes in the others."""
         place, inside = np.cumsum(keep) - 1, keep[self.column]
         stays, leaves = keep[self.row] & inside, keep[self.row] & ~inside
@@ -83,7 +81,7 @@ class Rows:
         entries = place[self.row[stays]], place[self.column[stays]], self.log_weight[stays]
         return Rows(*entries, self.diagonal[keep], total[keep], self.log_scale[keep])
 
-    def beside(self, other: Rows) -> Rows:
+    def beside(self, other: "Rows") -> "Rows":
         """Returns the block-diagonal matrix of this matrix and another."""
         shifted = replace(other, row=other.row + self.n, column=other.column + self.n)
         parts = zip(vars(self).values(), vars(shifted).values(), strict=True)

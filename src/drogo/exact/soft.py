@@ -15,8 +15,6 @@ monotone. Both are checked, rounding included, for vectors on either side of the
 taken as they are given, and the probabilities of the outcomes of an action to sum to 1 exactly.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar

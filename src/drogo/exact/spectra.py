@@ -11,8 +11,6 @@ representation.
 or for `successor` have a zero row of `P`. Vectors are accurate relative to their norm.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -13,8 +13,6 @@ agents of SBX have the same buffers, so `LearnMap` works with them too.
 This module needs the extra `sb3`.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -215,8 +213,7 @@ class LearnMap(BaseCallback):
         columns = (before, actions, original, after, terminated, local["infos"])
         self.shaping.learn_from(*columns, self.terminal_reward)
         if isinstance(self.model, OnPolicyAlgorithm):
-            rewards = np.array(local["rewards"])
-            self._rollout.append((rewards, before, after, terminated, actions))
+            self._rollout.append((np.array(local["rewards"]), before, after, terminated, actions))
         if self.n_calls % EVERY == 0:
             self._log()
         return True

@@ -11,8 +11,6 @@ A resumed run begins a new episode with other random numbers, so it is not the s
 as one that was never interrupted.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

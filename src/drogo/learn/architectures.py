@@ -1,7 +1,5 @@
 """Networks and optimisers as settings, and functions that build them."""
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable

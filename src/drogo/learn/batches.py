@@ -1,8 +1,6 @@
 """Batches, sampled on the host (`Draw`) and assembled on the device (`DeviceData`). A draw depends
 on a seed and the number of the update alone, so a fit can be interrupted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -106,9 +104,9 @@ class Draw(NamedTuple):
     second_weight: Float[Array, "*draws n"] | None = None
     rows: Int[Array, "*draws n"] | None = None
     second_rows: Int[Array, "*draws n"] | None = None
-    observations: Shaped[Array, "*draws n ..."] | None = None
+    observations: Shaped[Array, "..."] | None = None
     """The prepared observations of these rows, if the table is too large for the device."""
-    next_observations: Shaped[Array, "*draws n ..."] | None = None
+    next_observations: Shaped[Array, "..."] | None = None
 
 
 class DeviceData(eqx.Module):

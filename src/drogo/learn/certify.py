@@ -1,7 +1,5 @@
 """`certify`: the error of a learned map, estimated by rollouts of its environment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -203,8 +201,7 @@ def certify(
     ]
     if problem.costs is not None:
         collected = _costs_of(problem.costs, **collected)
-    sim = simulator(env, **collected)
-    return certify_maps(maps, sim, starts=starts, seed=seed, effort=effort)
+    return certify_maps(maps, simulator(env, **collected), starts=starts, seed=seed, effort=effort)
 
 
 def _costs_of(
@@ -213,8 +210,7 @@ def _costs_of(
     """Returns the arguments of `collect` with which an environment has these costs."""
 
     def cost(step: Step) -> float:
-        raw = step.numbers(reward, 0.0)[0]
-        return float(costs.of_steps(raw, step.terminated, step.reward)[0])
+        return float(costs.of_steps(step.numbers(reward, 0.0)[0], step.terminated, step.reward)[0])
 
     def value(step: Step) -> float:
         return float(costs.of_steps(step.reward, step.terminated, step.reward)[1])

@@ -1,7 +1,5 @@
 """The paper's convolutional network, written for speed on tables of similar images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -125,8 +123,7 @@ def _pool(images: Float[Array, "h w n c"]) -> Float[Array, "h2 w2 n c"]:
     """Pools 2 x 2 blocks by their maximum, then rectifies, which is cheaper than before."""
     height, width, n, channels = images.shape
     even = images[: height // 2 * 2, : width // 2 * 2]
-    blocks = even.reshape(height // 2, 2, width // 2, 2, n, channels)
-    return jax.nn.relu(blocks.max(axis=(1, 3)))
+    return jax.nn.relu(even.reshape(height // 2, 2, width // 2, 2, n, channels).max(axis=(1, 3)))
 
 
 def _windows(images: np.ndarray) -> Windows:

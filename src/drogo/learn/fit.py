@@ -1,7 +1,5 @@
 """`fit`: from transitions, a problem and a method to a solution."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import warnings

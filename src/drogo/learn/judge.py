@@ -1,7 +1,5 @@
 """`Judge`: measures every run of a fit, which is one seed at one point of a sweep."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,11 +33,10 @@ Runs = Float[np.ndarray, " runs"]
 Raw = Float[np.ndarray, "runs n ..."]
 Each = Float[np.ndarray, "runs n"]
 Measures = Mapping[str, np.ndarray]
-Row = dict[str, Runs]
-"""One row of the history: a number for each run, by name."""
+Row = dict[str, Runs]  # One row of the history: a number for each run, by name.
 Measured = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Residuals, the worst of each run, differences of v, their counts, and v itself."""
-Truths = Mapping[str, Float[np.ndarray, "runs distinct"]]
+Truths = Mapping[str, Float[np.ndarray, "runs ..."]]
 
 
 @dataclass(frozen=True)
@@ -177,8 +174,7 @@ class Judge:
         if self.points[0].method.anchored:
             states, rewards = self.data.pure_terminal_states
             given = np.isin(which, states)
-            at = np.searchsorted(states, which[given])
-            v[:, given] = rewards[at][None] / self.lam[:, None]
+            v[:, given] = rewards[np.searchsorted(states, which[given])][None] / self.lam[:, None]
         return v
 
     def log_e_and_scale(self, outputs: Raw) -> tuple[Float[np.ndarray, "runs n"], Runs]:

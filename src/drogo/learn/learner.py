@@ -1,8 +1,6 @@
 """`Learner`: training as three pure functions, `init`, `step` and `value`, which can be jitted,
 mapped over seeds and settings, and scanned, as numbers of problems and methods are arrays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -103,10 +101,6 @@ class Objective(eqx.Module):
             return log_e.mean()
         return self.method.log_scale(log_e)
 
-    def extra(self, raw: Array | None) -> Array | None:
-        """Returns the numbers that are trained beside a network, scaled."""
-        return None if raw is None else self.extra_scale * raw
-
     def losses(
         self,
         output: Array,
@@ -117,7 +111,8 @@ class Objective(eqx.Module):
         extra: Array | None,
     ) -> Float[Array, " n"]:
         """Returns the loss of each transition by its values at s and s', and numbers of all."""
-        numbers = (moment, self.extra(extra), self.scale, self.ceiling)
+        scaled = None if extra is None else self.extra_scale * extra
+        numbers = (moment, scaled, self.scale, self.ceiling)
 
         def of_one(output: Array, next_output: Array, log_cost: Array, terminated: Array) -> Array:
             sample = Sample(self.problem, log_cost, terminated, *numbers)
@@ -203,7 +198,7 @@ class Learner(eqx.Module):
         rate = objective.method.target_rate
         self.target_rate = None if rate in (None, 1) else jnp.asarray(rate)
 
-    def with_objective(self, objective: Objective) -> Learner:
+    def with_objective(self, objective: Objective) -> "Learner":
         """Returns this learner with another objective of the same structure."""
         return eqx.tree_at(lambda learner: learner.objective, self, objective)
 

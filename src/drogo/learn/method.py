@@ -1,7 +1,5 @@
 """`AbstractMethod`: the loss of one transition, and the settings of training with it."""
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Mapping
@@ -41,10 +39,10 @@ class Sample(NamedTuple):
     log_cost: Scalar
     """-r / lam. With a value for each action, minus the log of the default policy's probability."""
     terminated: Bool[Array, ""]
-    moment: Float[Array, ...]
+    moment: Float[Array, "..."]
     """A mean over an independent batch: of the squared entries, or of the products of any two
     vectors; for a task that never ends, of v. Zero unless the method asks for it."""
-    extra: Float[Array, ...] | None
+    extra: Float[Array, "..."] | None
     """Numbers that are trained beside the network: the log of an eigenvalue, or multipliers."""
     scale: Scalar
     """The factor from the network's raw outputs to the values."""
@@ -139,7 +137,7 @@ class AbstractMethod(eqx.Module):
         """Returns the unit of a residual, the largest term of a state's equation, by its values."""
         return jnp.ones_like(log_cost) if self.scaled else jnp.exp(log_cost)
 
-    def equation(self) -> AbstractMethod:
+    def equation(self) -> "AbstractMethod":
         """Returns the method whose equations are checked; another one for a regression."""
         return self
 
@@ -158,7 +156,7 @@ class AbstractMethod(eqx.Module):
             most = min(most, max(PASSES * len(data) // 1000, FEWEST_UPDATES))
         return {"updates": 3000 if images else most, "batch_size": 128 if images else 1000}
 
-    def resolve(self, settings: Mapping[str, Any]) -> AbstractMethod:
+    def resolve(self, settings: Mapping[str, Any]) -> "AbstractMethod":
         """Returns the method with the fields that are None set as `recommended` says."""
         unset = {field.name for field in fields(self) if getattr(self, field.name) is None}
         return replace(self, **{k: value for k, value in settings.items() if k in unset})

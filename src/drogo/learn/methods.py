@@ -14,8 +14,6 @@ minimise the sum of the energies u_i' M u_i of the problem's matrix M under the 
 their subspace, the others each vector.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, ClassVar
 

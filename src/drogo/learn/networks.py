@@ -1,8 +1,6 @@
 """Networks: from a batch of observations to one number for each, or to several. Only `values` of a
 network has parameters, so that the `features` of a table are computed once."""
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Callable, Sequence
@@ -104,8 +102,7 @@ def fit_inputs(observations: np.ndarray, *, normalise: bool, by_pixel: bool = Fa
         raise DataError(wrong, remedy="Use a network with normalise=True, or shift the numbers.")
     if not normalise or (largest.max() <= 1 and (width[varies] >= NARROW).all()):
         return Inputs()
-    scale = np.divide(1.0, width, out=np.ones_like(width), where=varies)
-    return Inputs((low + high) / 2, scale)
+    return Inputs((low + high) / 2, np.divide(1.0, width, out=np.ones_like(width), where=varies))
 
 
 def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
@@ -148,7 +145,7 @@ class AbstractNetwork(eqx.Module):
     def values(self, features: Features) -> Float[Array, "n ..."]:
         """Returns the outputs for each observation: one number, or a row of them."""
 
-    def extra(self) -> Float[Array, ...] | None:
+    def extra(self) -> Float[Array, "..."] | None:
         """Returns numbers that are trained beside the network, such as an eigenvalue, or None."""
         return None
 
@@ -160,7 +157,7 @@ class WithExtra(AbstractNetwork):
     """A network, and numbers that are trained beside it."""
 
     network: AbstractNetwork
-    numbers: Float[Array, ...]
+    numbers: Float[Array, "..."]
 
     def features(self, inputs: Shaped[Array, "n ..."]) -> Features:
         return self.network.features(inputs)
@@ -174,7 +171,7 @@ class WithExtra(AbstractNetwork):
     def values(self, features: Features) -> Float[Array, "n ..."]:
         return self.network.values(features)
 
-    def extra(self) -> Float[Array, ...]:
+    def extra(self) -> Float[Array, "..."]:
         return self.numbers
 
 

@@ -12,8 +12,6 @@ are two estimates of one mean. If the first is larger, to first order the value 
 higher by the difference, and the interval is not reliable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -52,7 +50,7 @@ class Groups(NamedTuple):
         error = self.rise.std(axis=1, ddof=1) / np.sqrt(self.rise.shape[1])
         return self.rise.mean(axis=1) - error
 
-    def joined(self, more: Groups) -> Groups:
+    def joined(self, more: "Groups") -> "Groups":
         """Returns these groups and more of them from the same starts."""
         return Groups(*(np.concatenate(parts, axis=1) for parts in zip(self, more, strict=True)))
 

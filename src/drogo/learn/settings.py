@@ -1,8 +1,6 @@
 """Settings: problems, methods, networks and optimisers as plain values, files and grids. A field
 that holds a list stands for several values, which `fit` sweeps."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

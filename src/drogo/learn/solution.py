@@ -1,7 +1,5 @@
 """`Solution`: the answer to a problem, with its status and its provenance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -119,7 +117,7 @@ class Solution:
         error: float = np.inf,
         notes: Sequence[str] = (),
         n_actions: int | None = None,
-    ) -> Solution:
+    ) -> "Solution":
         """Returns an exact solution, `complete` if all values are known, with its `error`."""
         status = ("converged" if complete else "unverified",)
         provenance = {"n_actions": n_actions, "repeats": True}

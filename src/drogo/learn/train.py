@@ -1,7 +1,5 @@
 """The training loop: chunks of updates of all runs, with logging, callbacks and checkpoints."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,8 +42,7 @@ class Progress:
     """The logged rows, by name."""
     losses: tuple[np.ndarray, ...] = ()
     """The summed losses of the chunks since the last logged update."""
-    interrupted: bool = False
-    """Whether Ctrl-C stopped the fit."""
+    interrupted: bool = False  # Whether Ctrl-C stopped the fit.
 
     @property
     def update(self) -> int:

@@ -1,8 +1,6 @@
 """Learned values and policies as functions: in JAX for programs; in NumPy for single observations,
 where calling a compiled program takes many times as long; and as graphs for other frameworks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -22,18 +20,14 @@ from drogo.learn.convolution import ConvolutionalNetwork
 from drogo.learn.learner import Learner
 from drogo.learn.method import AbstractMethod
 from drogo.learn.methods import AbstractLinear
-from drogo.learn.networks import (
-    DenseNetwork,
-    TableNetwork,
-    WithExtra,
-    dense,
-    fourier,
-)  # fmt: skip
+from drogo.learn.networks import DenseNetwork, TableNetwork, WithExtra, dense, fourier
+from drogo.public import checked
 
 Logits = Callable[[np.ndarray], Float[np.ndarray, "batch actions"]]
 """From a batch of observations to the log-probability of each action, up to a constant."""
 
 
+@checked
 class Policy:
     """The optimal policy of the linearly solvable MDP, which `solution.policy(seed)` returns.
 
@@ -107,7 +101,7 @@ def value_function(
     """Returns log e of one run as a JAX function of a batch or of one observation."""
     network, single = learner.network(params), terminal_states.shape[1:]
 
-    def value(observations: Shaped[Array, ...]) -> Float[Array, ...]:
+    def value(observations: Shaped[Array | np.ndarray, "..."]) -> Float[Array, "..."]:
         batch, shape = jnp.asarray(observations), jnp.shape(observations)
         if shape == single:
             return value(batch[None])[0]

@@ -1,9 +1,5 @@
 """Finite Markov decision processes: sparse, immutable, and validated."""
 
-from drogo import public
-from drogo.mdp.costs import Costs
-from drogo.mdp.model import MDP, Edges, HasMDP
+from drogo.public import attach
 
-__all__ = ["MDP", "Costs", "Edges", "HasMDP"]
-
-public.check_all(globals())
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

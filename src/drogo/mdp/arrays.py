@@ -1,7 +1,5 @@
 """Converts and checks the arguments of `MDP.from_arrays`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`Costs`: how the rewards of an environment become the costs and the ends of a map."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -82,8 +80,7 @@ def as_costs(name: str, value: Any) -> Costs | None:
 class Judged:
     """What the rewards of some steps say."""
 
-    costs: Costs | None
-    """The costs, or None if rewards are costs already."""
+    costs: Costs | None  # The costs, or None if rewards are costs already.
     notes: tuple[str, ...] = ()
     sure: bool = True
     """Whether the rewards say which ends are good."""
@@ -140,7 +137,7 @@ class Summary(NamedTuple):
     lowest: float = np.inf
     highest: float = -np.inf
 
-    def with_more(self, rewards: Rewards) -> Summary:
+    def with_more(self, rewards: Rewards) -> "Summary":
         """Returns the summary of these and further rewards."""
         charge = np.maximum(-rewards, 0.0)
         sums = (rewards.size, np.count_nonzero(charge), rewards.sum(), charge.sum())

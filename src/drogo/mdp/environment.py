@@ -1,7 +1,5 @@
 """Finds the MDP behind a Gymnasium environment, in its table of dynamics or by search."""
 
-from __future__ import annotations
-
 import copy
 import reprlib
 from collections import Counter

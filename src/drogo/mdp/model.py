@@ -1,7 +1,5 @@
 """`MDP`, a finite Markov decision process, and `Edges`: the inputs of the exact solvers."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass, fields, replace
@@ -64,13 +62,13 @@ class Edges:
                 return usable
             usable = still
 
-    def __add__(self, other: Edges) -> Edges:
+    def __add__(self, other: "Edges") -> "Edges":
         names = [column.name for column in fields(Edges)[1:]]
         pairs = ((getattr(self, name), getattr(other, name)) for name in names)
         return Edges(self.n, *map(np.concatenate, pairs))
 
     @cached_property
-    def known(self) -> Edges:
+    def known(self) -> "Edges":
         """The usable edges alone: solutions leave the others out."""
         columns = (getattr(self, column.name) for column in fields(Edges)[1:])
         return Edges(self.n, *(part[self.usable] for part in columns))
@@ -207,7 +205,7 @@ class MDP:
         start: int | npt.ArrayLike | None = None,
         default_policy: npt.ArrayLike | None = None,
         states: Sequence[Hashable] | None = None,
-    ) -> MDP:
+    ) -> "MDP":
         """Makes an MDP from arrays, which are checked and copied.
 
         Args:
@@ -251,7 +249,7 @@ class MDP:
         state: Callable[[gymnasium.Env], Hashable] | None = None,
         max_states: int | None = None,
         seed: int | Sequence[int] = 0,
-    ) -> MDP:
+    ) -> "MDP":
         """Finds the MDP behind a Gymnasium environment.
 
         It is read from the table `env.unwrapped.P` if there is one and `state` is not given.

@@ -4,8 +4,6 @@ In the wrappers, the potential of a state counts as it was when the state was re
 optimal policies although it changes (Devlin and Kudenko 2012).
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -221,8 +219,7 @@ def probabilities(given: Any, count: int) -> Float[np.ndarray, " actions"]:
     policy = np.zeros(0) if callable(given) else np.asarray(given, dtype=np.float64)
     if policy.shape != (count,) or not (policy > 0).all() or abs(policy.sum() - 1) > 1e-9:
         wanted = f"give {count} probabilities above 0 with a sum of 1."
-        problem = f"default_policy is {given!r}; {wanted}"
-        raise ArgumentError(problem, argument="default_policy")
+        raise ArgumentError(f"default_policy is {given!r}; {wanted}", argument="default_policy")
     return policy
 
 

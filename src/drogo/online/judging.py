@@ -1,7 +1,5 @@
 """Judges the rewards of an agent's steps as they come, for the map that learns from them."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Bool, Float
 

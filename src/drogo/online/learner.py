@@ -12,8 +12,6 @@ was never taken in a cell of observations counts as one into a terminal state of
 map then leads to what was not tried yet, around costly states, and later to the goal.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
@@ -72,8 +70,7 @@ class OnlineSettings:
     def sampler(self, method: Drogo) -> Sampler:
         """Returns the sampling of batches for a method whose settings are resolved."""
         n = int(method.batch_size or 0)
-        terminal_steps = round((method.terminal_fraction or 0.0) * n)
-        return Sampler(n, terminal_steps, self.optimism is not None)
+        return Sampler(n, round((method.terminal_fraction or 0.0) * n), self.optimism is not None)
 
 
 class Snapshot(NamedTuple):
@@ -145,12 +142,12 @@ class OnlineLearner(eqx.Module):
         self,
         params: Any,
         key: Array,
-        observation: Shaped[Any, ...],
+        observation: Shaped[Any, "..."],
         *,
         capacity: int,
-        low: Float[Any, ...] | float | None = None,
-        high: Float[Any, ...] | float | None = None,
-        sides: Float[Any, ...] | float | None = None,
+        low: Float[Any, "..."] | float | None = None,
+        high: Float[Any, "..."] | float | None = None,
+        sides: Float[Any, "..."] | float | None = None,
     ) -> OnlineState:
         """Returns the state before the first step.
 
@@ -279,8 +276,7 @@ class OnlineLearner(eqx.Module):
     def logits(self, state: OnlineState, observations: Shaped[Array, "n ..."]) -> Array:
         """Returns the log of the value of each action, up to a constant."""
         snapshot, network = self.snapshot(state), self.learner.network(state.training.params)
-        logits = self.logits_of(network, snapshot, observations)
-        return jnp.where(snapshot.updates > 0, logits, 0.0)
+        return jnp.where(snapshot.updates > 0, self.logits_of(network, snapshot, observations), 0.0)
 
     def value(self, state: OnlineState, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
         """Returns the map at some observations: 0 everywhere before the first update."""

@@ -5,8 +5,6 @@ program. Everything else is compiled: NumPy would share even small products of m
 threads, which is very slow wherever another process keeps a core busy.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -82,8 +80,7 @@ def _compiled(structure: Any, others: Any, of_state: Any, of_params: Any) -> tup
         first = (state, jnp.zeros(()))
         state, loss = jax.lax.fori_loop(0, updates, lambda _, now: learner.update(now[0]), first)
         # A copy, because the next call takes the memory of the state.
-        snapshot = jax.tree.map(jnp.copy, learner.snapshot(state))
-        return jax.tree.leaves(state), loss, snapshot
+        return jax.tree.leaves(state), loss, jax.tree.map(jnp.copy, learner.snapshot(state))
 
     @functools.partial(jax.jit, static_argnums=3, compiler_options=ONE_THREAD)
     def logits(arrays: list[Array], snapshot: Snapshot, seen: Any, averaged: bool) -> Array:

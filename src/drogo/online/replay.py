@@ -1,7 +1,5 @@
 """The state of an online map and the sampling of batches from it, as pure functions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped, UInt32
 
 from drogo.learn.learner import State
-from drogo.use.shaping import StepBatch
+from drogo.use.shaping import StepBatch as StepBatch
 
 SLOTS = 2**18
 """The rows of the table of visits. Of 26,000 different cells, one in ten shares its row."""
@@ -27,7 +25,7 @@ class Replay(eqx.Module):
     added: Int[Array, ""]  # The number of steps that were ever added.
 
     @classmethod
-    def empty(cls, capacity: int, observation: Shaped[Any, ...]) -> Replay:
+    def empty(cls, capacity: int, observation: Shaped[Any, "..."]) -> "Replay":
         """Returns a replay for `capacity` steps, with observations like the one given."""
         observations = jnp.zeros((capacity, *observation.shape), observation.dtype)
         zeros, actions = jnp.zeros(capacity), jnp.zeros(capacity, jnp.int32)
@@ -53,7 +51,7 @@ class Replay(eqx.Module):
         place = (self.added + jnp.cumsum(chosen) - 1) % self.capacity
         return jnp.where(chosen, place, self.capacity)
 
-    def add(self, steps: StepBatch, chosen: Bool[Array, " n"]) -> Replay:
+    def add(self, steps: StepBatch, chosen: Bool[Array, " n"]) -> "Replay":
         """Returns the replay with the chosen steps, which replace the oldest if it is full."""
         place = self.places(chosen)
 
@@ -81,7 +79,7 @@ class Visits(eqx.Module):
     multipliers: UInt32[Array, " size"]
 
     @classmethod
-    def none(cls, sides: Float[Any, " size"], actions: int) -> Visits:
+    def none(cls, sides: Float[Any, " size"], actions: int) -> "Visits":
         """Returns the table before the first visit."""
         odd = np.random.default_rng(0).integers(2**31, size=sides.size, dtype=np.uint32) * 2 + 1
         count = jnp.zeros((SLOTS, actions), jnp.int32)
@@ -94,7 +92,7 @@ class Visits(eqx.Module):
         mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(0x2C1B3C6D)
         return (mixed ^ (mixed >> 12)) % jnp.uint32(self.count.shape[0])
 
-    def add(self, observations: Array, actions: Int[Array, " n"], chosen: Array) -> Visits:
+    def add(self, observations: Array, actions: Int[Array, " n"], chosen: Array) -> "Visits":
         """Returns the table with the chosen visits."""
         place = (self.slot(observations), actions)
         count = self.count.at[place].add(chosen.astype(jnp.int32))

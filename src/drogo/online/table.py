@@ -4,8 +4,6 @@ Where an agent has tried an action, the frequencies of its outcomes define an MD
 an action that was never tried leads to a terminal state of a given reward.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -203,8 +201,7 @@ class OnlineTable(AbstractOnlineMap):
         ends, where = self.found and self.until_found, True
         if ends:  # hope for the states from which no terminal state was reached
             over = seen.terminated
-            parts = (seen.state[~over], seen.next_state[~over], shape[0], seen.state[over])
-            where = ~leads_to(*parts)
+            where = ~leads_to(seen.state[~over], seen.next_state[~over], shape[0], seen.state[over])
         hope = (self.optimism, where)
         self._v = solve_seen(seen, default, self.lam, *hope)
         self._action_values = action_values(seen, self._v, default, self.lam, *hope)

@@ -17,13 +17,7 @@ from matplotlib.image import AxesImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    check_type,
-    check_whole,
-    counted,
-)
+from drogo.errors import ArgumentError, ArgumentTypeError, check_whole, counted
 
 if TYPE_CHECKING:
     from drogo.learn.certify import Certificate
@@ -240,7 +234,6 @@ def certificate(result: Certificate, *, title: str = "") -> Figure:
     """Draws where the values of all seeds hold, and each value beside its interval."""
     if not hasattr(result, "refuted"):
         raise ArgumentTypeError("result is no certificate of drogo.certify.", argument="result")
-    check_type("title", title, str, "a string")
     places, names = plane_of(result.observations)
     figure = Figure(figsize=(11.0, 4.6), layout=ConstrainedLayoutEngine(w_pad=0.12))
     left, right = figure.subplots(1, 2)

@@ -1,7 +1,5 @@
 """`Column`: the paper's map, the column of the default representation that belongs to the goal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -82,7 +80,7 @@ class Column(AbstractProblem):
         notes = notes_of(data.edges, self.lam) if known else []
         return replace(prepared, notes=(*prepared.notes, *notes))
 
-    def suited(self, prepared: Prepared) -> Column:
+    def suited(self, prepared: Prepared) -> "Column":
         """Returns the problem with a lam at which its map leads to no worse ends than need be."""
         known = prepared.data.repeats and (prepared.data.reward < 0).all()
         lam = suitable_lam(prepared.data.edges, float(self.lam)) if known else None
@@ -195,8 +193,7 @@ class Column(AbstractProblem):
         index, values = _given_values(solution)
         rows = index.rows(batch)
         if solution.learner is not None:
-            by_network = self._by_network(solution, batch)
-            return np.where(rows < 0, by_network, values[:, rows])
+            return np.where(rows < 0, self._by_network(solution, batch), values[:, rows])
         if (rows < 0).any():
             problem = (
                 f"observation {int((rows < 0).argmax())} of the batch is no state of this solution."

@@ -4,8 +4,6 @@
 map is a `Column` whose terminal state is the reference. `Drogo` learns the map and the gain.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Mapping
@@ -37,8 +35,7 @@ from drogo.problems.column import Column, exact_arrays
 MOST_SPREAD = 3.0
 """The largest range of rewards, over lam, at which a gain is learned without a warning. A Pendulum
 of five actions (range 16) has a policy of -190 at lam 20, of -1,600 at lam 5, and none at lam 1."""
-TARGET_RATE = 0.3
-"""Without a target network, and with no terminal state to bound it, v runs away."""
+TARGET_RATE = 0.3  # Without a target network, and with no terminal state to bound it, v runs away.
 
 
 class Continuing(Column):
@@ -189,8 +186,7 @@ class Continuing(Column):
         is_number = place.dtype.kind in "biuf" and np.isfinite(place).all()
         if place.shape != table.shape[1:] or not is_number:
             wanted = f"give one observation of shape {table.shape[1:]}, of finite numbers."
-            problem = f"reference is {self.reference!r}; {wanted}"
-            raise ArgumentError(problem, argument="reference")
+            raise ArgumentError(f"reference is {self.reference!r}; {wanted}", argument="reference")
         return np.asarray(as_batch("this fit", place[None], table)[0])
 
 

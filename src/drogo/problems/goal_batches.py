@@ -1,7 +1,5 @@
 """Batches of pairs of a state and a goal, and the outputs of networks for any pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """`GoalsJudge`: measures maps to every goal, and makes the arrays of their solutions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """`Goals`: a map to every goal at once, v(s, g)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -362,8 +360,7 @@ class Goals(AbstractProblem):
         count, lam = solution.terminal_states.size, float(self.lam)
         rewards = as_rewards(terminal_rewards, count, lam)
         solution.index(seed, usable=True)
-        goals = solution.observations[solution.terminal_states]
-        return GoalTask(solution, goals, rewards, seed)
+        return GoalTask(solution, solution.observations[solution.terminal_states], rewards, seed)
 
     def check_solution(self, solution: Solution) -> None:
         super().check_solution(solution)

@@ -1,7 +1,5 @@
 """`solve`, and the parts that several problems share: scales, views, and values of actions."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,8 +20,7 @@ from drogo.mdp import MDP
 from drogo.potential import Potential
 
 TINY = 1e-6
-STEPS_OF_A_SCALE = 20.0
-"""With costs of 1 and the paper's lam of 20, outputs are not scaled."""
+STEPS_OF_A_SCALE = 20.0  # With costs of 1 and the paper's lam of 20, outputs are not scaled.
 NEGLIGIBLE = 10.0
 """The amount by which an action that was never seen, or does not lead to the goal, is worth less
 than its state, not infinity. The policy takes it once in 20,000 steps."""
@@ -138,8 +135,7 @@ def make_potential(
         v = finite_values(v)
     else:
         otherwise = Potential(values, name=name, graph=graph).divided(scale)
-    table = solution.observations
-    return Potential.from_states(table, v / scale, name=name, otherwise=otherwise)
+    return Potential.from_states(solution.observations, v / scale, name=name, otherwise=otherwise)
 
 
 def finite_values(v: np.ndarray) -> np.ndarray:
@@ -166,7 +162,7 @@ class ActionModel:
     default policy chooses among the actions that were seen, as in the value of the state."""
 
     @classmethod
-    def of(cls, data: Transitions, lam: float) -> ActionModel | None:
+    def of(cls, data: Transitions, lam: float) -> "ActionModel | None":
         """Returns the model of the data; None if there are no discrete actions."""
         edges, known = data.edges, data.edges.known
         if edges.action is None or edges.log_default is None:

@@ -1,7 +1,5 @@
 """`Soft`: the risk-neutral map, whose policy takes no chances where outcomes are random."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -23,8 +21,7 @@ from drogo.learn.value import Policy
 from drogo.problems import dead_ends, shared
 from drogo.problems.column import Column
 
-LAM_OF_COST = 0.1
-"""A lam that suits data, as a share of the mean cost of a step."""
+LAM_OF_COST = 0.1  # A lam that suits data, as a share of the mean cost of a step.
 TARGET_RATE = 0.3
 """Without a target network, values that nothing bounds from above may rise without end."""
 
@@ -74,7 +71,7 @@ class Soft(Column):
         data = replace(data, default=data.default / total[data.state])
         return replace(prepared, data=data, shown=data)
 
-    def suited(self, prepared: Prepared) -> Soft:
+    def suited(self, prepared: Prepared) -> "Soft":
         """Returns the problem with a lam that is small beside the mean cost of a step."""
         return replace(
             self, lam=LAM_OF_COST * max(float(-prepared.data.reward.mean()), shared.TINY)
@@ -107,8 +104,7 @@ class Soft(Column):
         note = f"From {counted(int(lost.sum()), 'observation')}, no choice of actions is sure to "
         note += "reach an end, as far as the data show. Their values are below all others, and "
         note += "actions that may lead there are not taken."
-        rest = {"notes": (*prepared.notes, note), "facts": facts}
-        return replace(prepared, data=data, shown=data, **rest)
+        return replace(prepared, data=data, shown=data, notes=(*prepared.notes, note), facts=facts)
 
     def _check(self, data: Transitions) -> None:
         if (data.reward >= 0).any() and not data.repeats:

@@ -1,7 +1,5 @@
 """`Spectrum`: the leading eigenvectors of a representation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
@@ -321,8 +319,7 @@ class Spectrum(AbstractProblem):
 
 def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
     """Returns a solution with other combinations of the outputs, and all that follows from them."""
-    raw = outputs(*shared.trained(solution), solution.observations)
-    combined = mixing @ np.moveaxis(raw, 2, 1)
+    combined = mixing @ np.moveaxis(outputs(*shared.trained(solution), solution.observations), 2, 1)
     length = np.linalg.norm(combined, axis=2)
     at = np.abs(combined).argmax(axis=2)
     largest = np.take_along_axis(combined, at[:, :, None], axis=2)[:, :, 0]

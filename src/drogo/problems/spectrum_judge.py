@@ -1,7 +1,5 @@
 """`SpectrumJudge`: measures eigenvectors, and their energies and products by the transitions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

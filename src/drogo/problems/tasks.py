@@ -4,8 +4,6 @@ With the reward r(T) of each terminal state T, exp(v(s)) is the sum over them of
 exp(v(s, T) + r(T)/lam), so a new task needs no learning. A single goal is a task as well.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,8 +18,10 @@ from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
 from drogo.problems.shared import MODEL, ActionModel, finite_values, make_potential
+from drogo.public import checked
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class GoalTask:
     """The values of one task, or of several, by one seed of a solution of `Goals`."""
@@ -62,8 +62,7 @@ class GoalTask:
         if solution.provenance["repeats"]:
             learned = None if solution.learner is None else values
             return make_potential(solution, v, learned, name, scale)
-        shape = solution.observations.shape[1:]
-        return Potential(values, shape, name=name).divided(scale)
+        return Potential(values, solution.observations.shape[1:], name=name).divided(scale)
 
     def policy(self, task: int = 0) -> Policy:
         """Returns the policy of a task: actions in proportion to exp(x(s, a))."""

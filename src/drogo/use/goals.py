@@ -1,7 +1,5 @@
 """`GoalShaping`: the rewards of goal environments, shaped by how well a state reaches a goal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options: policies over several steps, made from a map, and a wrapper that acts with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +17,6 @@ from drogo.errors import (
     NumericalError,
     check_below_one,
     check_choice,
-    check_number,
     check_share,
     check_type,
     check_whole,
@@ -30,8 +27,7 @@ from drogo.use.shaping import number_of_actions
 
 MOST_SWEEPS = 100_000
 TOLERANCE = 1e-4  # Value iteration stops when no value changes by more than this share of `GAIN`.
-GAIN = 1e-6
-"""The least gain, relative to the range of the vector, so that rounding leads nowhere."""
+GAIN = 1e-6  # The least gain, relative to the range of the vector, so that rounding leads nowhere.
 
 Pairs = Float[np.ndarray, "states actions"]
 
@@ -105,9 +101,7 @@ def make_option(
         wanted = f"give one finite number for each of {mdp.n_states} states."
         problem = f"the potential has shape {values.shape}; {wanted}"
         raise ArgumentError(problem, argument="potential")
-    if not 0 <= check_number("discount", discount) < 1:
-        problem = f"discount is {discount}; it must be at least 0 and less than 1."
-        raise ArgumentError(problem, argument="discount")
+    discount = check_below_one("discount", discount)
     gain, least = _mean_after(mdp, values) - values[:, None], GAIN * (float(np.ptp(values)) or 1.0)
     gain[mdp.terminal] = 0.0
     q = gain if method == "climb" else _solve(mdp, gain, discount, least)
@@ -244,7 +238,6 @@ def _tabular(observations: np.ndarray, action: np.ndarray, ends: np.ndarray, nam
 
 def _solve(mdp: MDP, gain: Pairs, discount: float, least: float) -> Pairs:
     """Returns the action values of a problem of optimal stopping, by value iteration."""
-    check_below_one("discount", discount)
     value, change = np.zeros(len(gain)), np.inf
     for _ in range(MOST_SWEEPS):
         q = np.where(mdp.terminal[:, None], 0.0, gain + discount * _mean_after(mdp, value))

@@ -4,8 +4,6 @@ The shaping reward of a step from s to s' is `F = discount * phi(s') - phi(s)`. 
 the agent receives the mix `(1 - w) r + w F`, as in the paper; without a weight, `r + F`.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -285,8 +283,7 @@ class AbstractShaping(abc.ABC):
         that of a terminal state itself, which is `terminal_reward`, by default as `ends_of` says.
         """
         given = () if terminal_reward is None else (terminal_reward,)
-        parts = (observation, next_observation, action, reward, terminated, *given)
-        steps = self._columns(*parts)
+        steps = self._columns(observation, next_observation, action, reward, terminated, *given)
         if terminal_reward is None:
             steps = steps._replace(terminal_reward=self.ends_of(steps.reward, steps.terminated))
         self.take(steps)

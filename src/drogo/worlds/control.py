@@ -4,8 +4,6 @@ In a walled room a point moves in the unit square, around walls and hazards, to 
 a displacement; one that would cross a wall or leave the square does not happen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

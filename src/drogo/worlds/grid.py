@@ -1,7 +1,5 @@
 """`GridWorld`: a text map with its states, rewards, MDP and observations, and its environment."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +51,7 @@ class GridWorld(TabularWorld):
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
         self.worse_ends: Bool[np.ndarray, " states"]
         """Whether each state is terminal, and another terminal state has a higher reward."""
-        best = self.reward[self.terminal].max()
-        self.worse_ends = self.terminal & (self.reward < best)
+        self.worse_ends = self.terminal & (self.reward < self.reward[self.terminal].max())
         self.step_limit: int = header.step_limit or 4 * self.n_states
 
     def _table(
@@ -71,13 +68,13 @@ class GridWorld(TabularWorld):
         return next_state, reward, terminal, allowed / allowed.sum()
 
     @classmethod
-    def load(cls, source: str | Path, rewards: Rewards = None) -> GridWorld:
+    def load(cls, source: str | Path, rewards: Rewards = None) -> "GridWorld":
         """Loads a shipped world by name, or a map file. `rewards` of symbols replace its own."""
         name, text = shipped.read(source)
         return cls(name, *parse(text, str(source), rewards))
 
     @classmethod
-    def parse(cls, text: str, rewards: Rewards = None, name: str = "map") -> GridWorld:
+    def parse(cls, text: str, rewards: Rewards = None, name: str = "map") -> "GridWorld":
         """Makes a world from the text of a map.
 
         Args:
@@ -236,5 +233,4 @@ class GridWorldEnv(TabularEnv):
     def _observation(self) -> Any:
         if self._table is not None:
             return self._table[self.state].copy()
-        state = np.array([self.state])
-        return self.world.observations(self.observation_kind, self.tile, state)[0]
+        return self.world.observations(self.observation_kind, self.tile, np.array([self.state]))[0]

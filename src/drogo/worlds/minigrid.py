@@ -1,8 +1,6 @@
 """`MiniGridWorld`: a MiniGrid environment of which a breadth-first search finds all states. Objects
 keep their identity when a state is restored: some environments ask for *this* ball."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Bool, Int, UInt8
 
+from drogo import errors
 from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_type, check_whole
 from drogo.worlds.shipped import MINIGRID_COSTS, register_minigrid
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
@@ -110,8 +109,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     def _check(self, actions: Sequence[str] | None) -> None:
         for name, value in self.costs.items():
             if name not in MINIGRID_COSTS:
-                problem = f"{name} is no argument; costs are {', '.join(MINIGRID_COSTS)}."
-                raise ArgumentTypeError(problem, argument=name)
+                raise errors.unknown_argument(name, MINIGRID_COSTS)
             if not (value < 0 if name == "step" else value <= 0):
                 expected = "negative" if name == "step" else "at most 0"
                 raise ArgumentError(f"{name} is {value}; it must be {expected}.", argument=name)
@@ -121,7 +119,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             problem = f"actions has {unknown or 'nothing'}; choose from {ACTIONS}."
             raise ArgumentError(problem, argument="actions")
 
-    def _explore(self, actions: Sequence[str] | None) -> tuple[StateGraph, tuple[str, ...]]:
+    def _explore(self, actions: Sequence[str] | None) -> "tuple[StateGraph, tuple[str, ...]]":
         """Returns all states, and the names of the actions in the order of the action space."""
         self.env.reset(seed=self.layout)
         if hasattr(self.unwrapped, "instrs"):
@@ -263,7 +261,7 @@ def _make(env: str | gymnasium.Env) -> gymnasium.Env:
 class StateGraph:
     """All states in order of discovery, of which state 0 is the first of every episode."""
 
-    snapshots: list[Snapshot]
+    snapshots: "list[Snapshot]"
     names: list[Hashable]
     next_state: Int[np.ndarray, "states actions"]
     kind: Int[np.ndarray, " states"]

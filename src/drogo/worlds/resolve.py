@@ -317,8 +317,7 @@ def _find_spec(name: str) -> EnvSpec:
         raise ArgumentError(problem, argument="name")
     if identifier in gymnasium.registry:
         return gymnasium.registry[identifier]
-    maps = map(str, Path(name).parent.glob("*.txt"))
-    known = [*shipped.names(), *maps, *gymnasium.registry]
+    known = [*shipped.names(), *map(str, Path(name).parent.glob("*.txt")), *gymnasium.registry]
     close = difflib.get_close_matches(identifier, known, n=3)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     problem = f"{name!r} is not a shipped world, a map file or a Gymnasium id.{hint}"

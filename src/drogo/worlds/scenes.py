@@ -1,7 +1,5 @@
 """Scenes: states of a MiniGrid environment in which only the agent moves, pictures of its grid."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Texts and Gymnasium ids of the shipped worlds. `import drogo` runs this: it imports little."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from importlib import resources

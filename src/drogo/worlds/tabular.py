@@ -1,7 +1,5 @@
 """Worlds whose moves are a table of the next state of each state and action."""
 
-from __future__ import annotations
-
 import abc
 import math
 from collections.abc import Hashable, Sequence
@@ -46,8 +44,7 @@ class TabularWorld:
         n = self.n_states
         parts = ((np.ones(n), reached, np.arange(n + 1)) for reached in self.next_state.T)
         P = [sp.csr_array(part, shape=(n, n)) for part in parts]
-        labels = {"start": self.start, "states": self.states}
-        return MDP.from_arrays(P, self.reward, self.terminal, **labels)
+        return MDP.from_arrays(P, self.reward, self.terminal, start=self.start, states=self.states)
 
 
 class TabularEnv(gymnasium.Env):

@@ -13,8 +13,6 @@ the free cells `C` the reward `R` (by default the cell `S` has the reward of `.`
 `C` a terminal cell with the terminal value `R`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Wrappers that make another task of an environment: without end, or with numbered actions."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -13,8 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from drogo.errors import check_number
 
-MOST_ACTIONS = 256
-"""Actions of several parts are numbered if there are at most this many of them."""
+MOST_ACTIONS = 256  # Actions of several parts are numbered if there are at most this many of them.
 
 
 class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):

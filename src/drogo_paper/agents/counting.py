@@ -1,8 +1,6 @@
 """Sarsa and Q-learning with exploration bonuses, in worlds that never end. The bonus is a norm of a
 row of a learned representation, which counts visits and generalises to similar states."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Training and evaluation of agents of Stable-Baselines3 (extra `sb3`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

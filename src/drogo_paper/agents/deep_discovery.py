@@ -2,8 +2,6 @@
 with discrete actions. Only untried actions are terminal for its map: an episode that is over
 continues with the first observation of the next, at the cost of its end."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass

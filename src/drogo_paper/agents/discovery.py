@@ -2,8 +2,6 @@
 This is the cycle of Machado, Barreto and Precup (2023), which Tse, Chandrasekar and Machado (2025)
 follow with the successor (CEO) and the default representation (RACE)."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

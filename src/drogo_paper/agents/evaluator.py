@@ -1,7 +1,5 @@
 """`Evaluator`: a callback of Stable-Baselines3 that evaluates an agent during training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

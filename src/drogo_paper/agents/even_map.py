@@ -1,7 +1,5 @@
 """`EvenMap`: an `OnlineMap` that learns from all it has tried equally often, for deep discovery."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

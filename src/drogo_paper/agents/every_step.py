@@ -4,8 +4,6 @@ Only a change of the best actions in a state that the greedy policy visits can c
 the log is read backwards from the final policy, and the policy is evaluated at such changes alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +27,7 @@ class Walk:
     step_limit: int
 
     @classmethod
-    def of(cls, mdp: MDP, step_limit: int) -> Walk:
+    def of(cls, mdp: MDP, step_limit: int) -> "Walk":
         """Returns the walk of an MDP, which must be deterministic and have one start."""
         after, starts = mdp.outcomes.next_state, np.flatnonzero(mdp.start)
         if after.shape[2] > 1 or starts.size != 1:

@@ -10,8 +10,6 @@ At first psi is phi, of length 1, so that the log of its norm is 0. It falls whe
 learned that rewards are below the best, and stays where the agent has not been.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

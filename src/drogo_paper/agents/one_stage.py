@@ -2,8 +2,6 @@
 again after each block of steps. All transitions are then replayed with the new rewards: an action
 that looked bad under an early map would hardly be tried again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -75,7 +73,7 @@ class _Model:
     """Runs whose map has not converged to that of their transitions."""
 
     @classmethod
-    def of(cls, mdp: MDP, settings: MapSettings, runs: int) -> _Model:
+    def of(cls, mdp: MDP, settings: MapSettings, runs: int) -> "_Model":
         count = np.zeros((runs, *mdp.outcomes.next_state.shape), dtype=np.int64)
         v, potential = np.zeros((2, runs, mdp.n_states))
         return cls(mdp, settings, count, v, potential, np.zeros(runs, dtype=bool))

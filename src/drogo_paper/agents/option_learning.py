@@ -1,8 +1,6 @@
 """Tabular Q-learning with options as further actions (Sutton, Precup and Singh, 1999), which may be
 discovered during training. All kinds of agents see the same random numbers, seed by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,7 +40,7 @@ class Rules(NamedTuple):
     limit: Int32[Array, ""]
 
     @classmethod
-    def of(cls, world: TabularWorld, training: Training, step_size: float) -> Rules:
+    def of(cls, world: TabularWorld, training: Training, step_size: float) -> "Rules":
         terminal = world.terminal
         return cls(
             next_state=to_device(world.next_state, jnp.int32),

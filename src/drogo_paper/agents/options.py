@@ -2,8 +2,6 @@
 `e(s') - e(s)`, discounted, and the option ends where nothing can be gained. Policy iteration solves
 them exactly, since a deterministic policy leads along one path, which is summed by doubling."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

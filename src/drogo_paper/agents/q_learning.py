@@ -1,8 +1,6 @@
 """Tabular Q-learning of many runs in one program: a run is one seed with one setting. Random
 numbers belong to a seed: all settings see the same ones, and no run depends on the others."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

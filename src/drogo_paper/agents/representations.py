@@ -1,8 +1,6 @@
 """The vectors that options climb: `Learned...` by temporal differences along the latest steps, as
 published, and `Exact...` of the empirical MDP. Rows without updates keep their initial values."""
 
-from __future__ import annotations
-
 import abc
 from dataclasses import dataclass, field
 from typing import final

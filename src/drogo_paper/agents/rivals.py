@@ -1,7 +1,5 @@
 """Other methods that change the rewards of an agent while it learns, for comparison with a map."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The experiment on reward shaping: the potential with which Q-learning is optimal soonest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """When an agent is evaluated during training, and the results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

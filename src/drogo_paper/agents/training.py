@@ -1,7 +1,5 @@
 """Tabular Q-learning of many runs as one compiled program: the task, steps and evaluations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

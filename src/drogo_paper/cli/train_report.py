@@ -1,7 +1,5 @@
 """The report and the pictures of `drogo train`, imported when the verb runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

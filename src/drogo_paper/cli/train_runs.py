@@ -1,7 +1,5 @@
 """The runs of `drogo train`: agents with the map and without, imported when the verb runs."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path

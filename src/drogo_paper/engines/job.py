@@ -1,7 +1,5 @@
 """`Job`, a function and its settings; `Outcome`, its result; and `perform`, which runs it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import platform
@@ -14,12 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from drogo.errors import ArgumentError, ArgumentTypeError, RunsFailed
+from drogo.errors import ArgumentError, ArgumentTypeError, DrogoError
 from drogo.requests import digest, plain, versions
 
 Report = Callable[[float], None]
 """Called during a run with the fraction that is done, from 0 to 1."""
 SECONDS_BETWEEN_REPORTS = 0.5
+
+
+class RunsFailed(DrogoError, RuntimeError):
+    """Some jobs raised an error, by their labels in `failures`. The results of others were kept."""
+
+    def __init__(self, problem: str, *, failures: Mapping[str, str] | None = None) -> None:
+        super().__init__(problem)
+        self.failures = dict(failures or {})
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """The local engine: worker processes, which put finished runs into the store themselves, so that
 they are kept if the parent is killed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -18,9 +16,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from drogo.errors import RunsFailed, check_whole
+from drogo.errors import check_whole
 from drogo.progress import SWITCH, print_warning
-from drogo_paper.engines.job import Job, name_error, perform, raise_failures
+from drogo_paper.engines.job import Job, RunsFailed, name_error, perform, raise_failures
 from drogo_paper.engines.store import Store
 
 STDERR = 2

@@ -1,7 +1,5 @@
 """The Ray engine (extra `ray`): workers send their results back, so nodes need no common disk."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@
 A file is complete or absent. Locks are those of the operating system: a killed process holds none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """The jobs of option discovery: each with one method in one world, with all seeds together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

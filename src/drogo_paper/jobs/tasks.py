@@ -1,8 +1,6 @@
 """The published tasks of the transfer experiment, sampled again from the seeds of the published
 script, and policies for them that follow without learning anything again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """The jobs of the transfer experiment: learners of the published script, and their returns. Arrays
 are named `method/evaluation` and hold the return of each seed in each task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,7 +140,7 @@ def goal_maps(settings: dict[str, Any], scratch: Path, report: Report) -> Outcom
     return Outcome(_earned(world, tasks, goal_map(source), np.stack(runs)), {"status": statuses})
 
 
-def at_goals(world: GridWorld, runs: int) -> Table:
+def at_goals(world: GridWorld, runs: int) -> "Table":
     """Returns features that say which goal a state is, and are 0 elsewhere."""
     goals = int(world.terminal.sum())
     table = np.zeros((runs, *world.next_state.shape, goals))

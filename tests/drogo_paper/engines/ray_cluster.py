@@ -10,8 +10,7 @@ import time
 import ray
 from ray.cluster_utils import Cluster
 
-from drogo.errors import RunsFailed
-from drogo_paper.engines import ray_engine
+from drogo_paper.engines import RunsFailed, ray_engine
 from drogo_paper.engines.store import Store
 from run_jobs import LEARN, odd_jobs, ray_jobs
 

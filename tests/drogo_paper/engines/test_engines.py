@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import needs
-from drogo.errors import ArgumentError, RunsFailed
+from drogo.errors import ArgumentError
+from drogo_paper.engines import RunsFailed
 from drogo_paper.engines.job import Job
 from drogo_paper.engines.local import LocalEngine, Worker
 from drogo_paper.engines.ray_engine import RayEngine
