@@ -19,7 +19,7 @@ import numpy as np
 
 from common import LAM, WORLDS, data_of, env_of
 from drogo import Column, Drogo, GridWorld, Regression, Solution, Transitions, collect, exact, fit
-from drogo.data.empirical import unseen_pairs
+from drogo.data.empirical import partly_seen
 from drogo.learn.judge import cosine
 from drogo.worlds import STARTS, MiniGridWorld
 from tables import Part, parse_options, write_parts
@@ -90,7 +90,7 @@ def behaviours(options: Namespace) -> Iterator[list[str]]:
             fits = [fit(part, Column(lam=LAM), Regression()) for part in both]
             off = [np.abs(solution.v[0] - exact_v)[seen].max() for solution in fits]
             yield [name, behaviour, f"{seen.size} of {(~world.mdp.terminal).sum()}",
-                   str(unseen_pairs(data)), *(f"{error:.2f}" for error in off),
+                   str(partly_seen(data)), *(f"{error:.2f}" for error in off),
                    fits[1].status[0]]  # fmt: skip
 
 

@@ -65,8 +65,8 @@ def checked(thing: Any) -> Any:
                 setattr(kind, name, classmethod(replaced) if function is not part else replaced)
     if inspect.isfunction(whole.__init__):  # perhaps that of another package
         whole.__init__ = _checked(whole.__init__, whole)
-    if is_dataclass(whole) and isinstance(vars(whole).get("__doc__"), str):
-        whole.__doc__ = _WithFields(whole.__doc__)
+    if is_dataclass(whole) and isinstance(text := vars(whole).get("__doc__"), str):
+        setattr(whole, "__doc__", _WithFields(text))  # noqa: B010
     return thing
 
 

@@ -76,9 +76,9 @@ def moves(world: GridWorld, lam: float, anchored: bool) -> tuple[np.ndarray, ...
 
 @partial(jax.jit, static_argnames=("objective", "passes"))
 def descend(
-    v: Values, objective: str, data: tuple[Array, ...], step_size: Runs, penalty: Runs, passes: int
+    v: Values, objective: str, data: Any, step_size: Runs, penalty: Runs, passes: int
 ) -> Values:
-    """Makes some passes through the data."""
+    """Makes some passes through the data, whose columns are those of `Move`."""
 
     def step(carry: tuple[Values, Runs], move: Move) -> tuple[tuple[Values, Runs], None]:
         v, total = carry
@@ -107,6 +107,7 @@ def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     anchored = objective == "drogo"
     rows = {f"cosine_{truth}": [] for truth in TRUTHS}
     vectors = [solve(world.mdp, settings["lam"], truth).checked().log_e for truth in TRUTHS]
+    log_e = np.zeros(0)
     with jax.enable_x64(True):
         v = jnp.asarray(np.tile(np.stack(first, axis=1), len(points)))
         data = tuple(map(jnp.asarray, moves(world, settings["lam"], anchored)))
@@ -125,7 +126,7 @@ def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     shape = (len(points), seeds, world.n_states)
     finite = np.isfinite(log_e).all(axis=1)
     wrong = (np.asarray(v).T * np.sign(np.asarray(v).sum(axis=0))[:, None] < 0).sum(axis=1)
-    arrays = {name: np.stack(parts, axis=1) for name, parts in rows.items()}
+    arrays: dict[str, Any] = {name: np.stack(parts, axis=1) for name, parts in rows.items()}
     arrays |= {"update": np.arange(LOGGED + 1) * (passes // LOGGED), "v": log_e.reshape(shape)}
     arrays |= {"diverged": ~finite.reshape(shape[:2])}
     arrays |= {"wrong_sign": np.where(objective == "gdo", wrong, 0).reshape(shape[:2])}

@@ -55,8 +55,8 @@ class Protocol:
 
 
 WORLDS = ("grid-task", "four-rooms", "grid-maze", "grid-room")
-OF_TEXT = dict.fromkeys(WORLDS, 400)
-OF_CODE = dict(zip(WORLDS, (200, 300, 3000, 3000), strict=True))
+OF_TEXT: dict[str, int] = dict.fromkeys(WORLDS, 400)
+OF_CODE: dict[str, int] = dict(zip(WORLDS, (200, 300, 3000, 3000), strict=True))
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (

@@ -65,6 +65,7 @@ class Judge:
     @cached_property
     def depth(self) -> Runs:
         """The depth of the exact solutions: of lost states only where there are no others."""
+        assert self.solution is not None
         left, lost = np.unique(self.data.state), self.prepared.facts.get("lost", ())
         live = np.setdiff1d(left, lost)
         return depth_of(self.solution, live if live.size else left)

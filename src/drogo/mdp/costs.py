@@ -130,7 +130,7 @@ class Summary(NamedTuple):
     """Some rewards: their number and that of negative ones, the sum of all and that of negative
     ones with a plus, the lowest and the highest."""
 
-    count: float = 0.0
+    number: float = 0.0
     negative: float = 0.0
     total: float = 0.0
     charge: float = 0.0
@@ -142,16 +142,16 @@ class Summary(NamedTuple):
         charge = np.maximum(-rewards, 0.0)
         sums = (rewards.size, np.count_nonzero(charge), rewards.sum(), charge.sum())
         lowest, highest = rewards.min(initial=self.lowest), rewards.max(initial=self.highest)
-        added = (a + float(b) for a, b in zip(self, sums, strict=False))
-        return Summary(*added, float(lowest), float(highest))
+        added = [a + float(b) for a, b in zip(self, sums, strict=False)]
+        return Summary(*added[:4], float(lowest), float(highest))
 
     @property
     def all_negative(self) -> bool:
-        return self.negative == self.count
+        return self.negative == self.number
 
     @property
     def spread(self) -> float:
-        return self.highest - self.lowest if self.count else 0.0
+        return self.highest - self.lowest if self.number else 0.0
 
 
 NOTHING = Summary()
@@ -224,13 +224,13 @@ class Tally:
         """Returns what the rewards say. It raises no error."""
         own, ends = self.own, self.ends
         if not self.replaced and own.all_negative and self.costly_ends:
-            if not own.count or not ends.highest < own.lowest or not ends.count:
+            if not own.number or not ends.highest < own.lowest or not ends.number:
                 return Judged(None)
             note = f"Every end that was seen costs more than any step ({-ends.highest:g} at "
             note += "least): if a better one exists, collect until it is seen."
             return Judged(None, (note,), sure=False)
         said, costs = self._of_steps()
-        return self._of_ends(said, costs) if ends.count and judge_ends else Judged(costs, (said,))
+        return self._of_ends(said, costs) if ends.number and judge_ends else Judged(costs, (said,))
 
     def _of_steps(self) -> tuple[str, Costs]:
         """Returns what steps cost, with a sentence that says so."""
@@ -244,7 +244,7 @@ class Tally:
         if not steps.all_negative:
             # The longest way to the best end costs no more than the worst end, unless both are one.
             most = self.ends.spread / self._longest
-            mean = steps.charge / steps.count
+            mean = steps.charge / steps.number
             step = min(mean, most or mean)
             said = f"A step costs {step:.3g} besides what a negative reward says. Rewards that are "
             said += "not negative are left out."
@@ -264,7 +264,7 @@ class Tally:
             whole = best if best > 0 else -ends.lowest or 1.0
             worth = EPISODES_OF_AN_END * self._longest * self._usual(costs) / whole
         elif self.replaced:
-            worth = self._usual(costs) * own.count / own.charge
+            worth = self._usual(costs) * own.number / own.charge
         error, sure = self._objection(), not (free and best <= 0)
         if not sure and error is None:
             problem = "No reward that was seen is positive, so nothing says whether the ends that "
@@ -285,14 +285,14 @@ class Tally:
 
     def _usual(self, costs: Costs) -> float:
         """Returns the mean cost of a step."""
-        return costs.step + costs.charge * self.steps.charge / max(self.steps.count, 1.0)
+        return costs.step + costs.charge * self.steps.charge / max(self.steps.number, 1.0)
 
     def _objection(self) -> DataError | None:
         """Returns an error if an environment punishes all ends that were seen, or if going on pays:
         late steps too, unlike those of a shaping reward, which pays for the way to a goal alone."""
         own, ends, lowest = self.own, self.ends, min(self.own.lowest, 0.0)
         pays = own.total > 0 and ends.highest <= own.highest
-        pays = pays and self.earned >= LASTING * self.times * own.total / own.count
+        pays = pays and self.earned >= LASTING * self.times * own.total / own.number
         if not (ends.highest < lowest or pays):
             return None
         why = f"their last rewards are at most {ends.highest:g}, and those of other steps at least "
@@ -300,11 +300,11 @@ class Tally:
         remedy = "Collect until a good one is seen. "
         command = "Collect more transitions, for example --transitions=1000000. "
         if pays:
-            mean = own.total / own.count
+            mean = own.total / own.number
             why = f"steps earn {mean:g} on average, and the last ones no more"
             remedy = "If the task is to go on, use the problem Continuing with NeverEnding(env, "
             remedy, command = f"{remedy}at_end=0). ", f"{remedy}at_end=0) in Python. "
-        problem = f"none of the {ends.count:g} ends that were seen is one to reach: {why}."
+        problem = f"none of the {ends.number:g} ends that were seen is one to reach: {why}."
         remedy += "If these are goals after all, give reward=-1 and terminal_reward=0."
         command += "If these are goals after all, use --reward=-1 --terminal-reward=0."
         return DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
