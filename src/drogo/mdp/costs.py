@@ -142,8 +142,8 @@ class Summary(NamedTuple):
         charge = np.maximum(-rewards, 0.0)
         sums = (rewards.size, np.count_nonzero(charge), rewards.sum(), charge.sum())
         lowest, highest = rewards.min(initial=self.lowest), rewards.max(initial=self.highest)
-        added = [a + float(b) for a, b in zip(self, sums, strict=False)]
-        return Summary(*added[:4], float(lowest), float(highest))
+        n, negative, total, charge = (a + float(b) for a, b in zip(self, sums, strict=False))
+        return Summary(n, negative, total, charge, float(lowest), float(highest))
 
     @property
     def all_negative(self) -> bool:
