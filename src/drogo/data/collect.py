@@ -94,7 +94,7 @@ def collect(
         terminal_reward: The value of a terminal state, in units of reward (`v` there is
             `terminal_reward / lam`): a number, or a function of the last `Step` of an episode. By
             default `info["terminal_reward"]` of that step, which is then subtracted from the step's
-            reward; or else `fit` judges ends by their last rewards, as `drogo.Costs` says.
+            reward; or else `fit` judges ends by their last rewards, as `drogo.mdp.Costs` says.
         **options: `behaviour`, `key`, `merge` and `file`; see `CollectOptions`.
     """
     names = CollectOptions.__annotations__

@@ -208,7 +208,7 @@ class Transitions:
             truncated: Whether each transition was the last of an episode that was cut off.
             terminal_reward: The value of the terminal state in units of reward (`v` there is
                 `terminal_reward / lam`): a number, or one for each transition. By default `fit`
-                judges ends by the last rewards of their episodes, as `drogo.Costs` says.
+                judges ends by the last rewards of their episodes, as `drogo.mdp.Costs` says.
             **actions: `action`, `behaviour`, `default`, `n_actions`, `outcome` and `environment`;
                 see `from_table`.
         """
@@ -315,7 +315,8 @@ class Transitions:
             reward: Replaces the recorded rewards: a step cost, or a function of a `Step`, whose
                 `info` is empty because it was not recorded.
             terminal_reward: The value of terminal states in units of reward: a number, or a
-                function of the last `Step` of an episode. By default 0. It is not part of a reward.
+                function of the last `Step` of an episode, of which it is not part of the reward. By
+                default ends are judged by these rewards, as `drogo.mdp.Costs` says.
             behaviour: Returns the probability (of a vector: the density) with which the action of a
                 `Step` was taken, if that is known.
             key: The part of a `Dict` observation to keep, or several, as in `collect`.

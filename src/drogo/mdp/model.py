@@ -254,8 +254,8 @@ class MDP:
         Otherwise it is found by search over copies of the environment, which must be deterministic.
 
         Args:
-            reward: Replaces the rewards: a step cost; a `drogo.Costs`, which says what steps and
-                ends are worth; or a function of a state (an entry of `mdp.states`), which is also
+            reward: Replaces the rewards: a step cost; a `drogo.mdp.Costs`, which says what steps
+                and ends are worth; or a function of a state (an entry of `mdp.states`), which is also
                 called for terminal states. By default, and with a step cost, the last rewards of
                 episodes say what their ends are worth, as `drogo.fit` judges them.
             state: A function from the environment to a hashable key of its state. By default the
