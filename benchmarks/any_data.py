@@ -164,7 +164,7 @@ PARTS = {
         behaviours,
         "The largest difference from the exact column, from {transitions:,} transitions of any "
         f"policy as they are and corrected by their actions, at λ = {LAM:g}.",
-        ("world", "behaviour", "states seen", "states with unseen actions", "as they are", "corrected",
+        ("world", "behaviour", "states seen", "partly seen", "as they are", "corrected",
          "status"),
     ),
     "policies": Part(

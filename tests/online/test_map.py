@@ -14,6 +14,7 @@ from drogo import Column, Drogo, Goals, OnlineMap, OnlineTable, Paper, Regressio
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
 from drogo.learn import CNN, MLP, Optimiser, PairMLP, Table
 from drogo.learn.networks import DenseNetwork
+from drogo.mdp import Costs
 from drogo.online import OnlineLearner
 from drogo.online.replay import Replay, Visits
 from raising import raises, refused
@@ -34,6 +35,30 @@ WRONG = {
     "capacity": {"capacity": 1}, "reward": {"reward": 1.0}, "seed": {"seed": -1},
 }  # fmt: skip
 """Arguments of an online map that cannot be used, by the name that the error has to give."""
+
+
+def test_rewards_of_the_replay_are_judged_when_they_are_sampled():
+    """A fall that was seen before the goal is worth what the goal says later."""
+    (learner, network), costs = pure(), Costs(step=0.5, charge=2.0, last=1.5, best=1.0, worth=100.0)
+    place, ended = np.zeros((4, 1), np.float32), np.array([False, False, True, True])
+    raw = as_steps(place, np.array([0, 1, 0, 1]), place + ended[:, None], ended)._replace(
+        reward=np.float32([0, -2, -1, 1]), terminal_reward=np.where(ended, np.nan, 0.0))  # fmt: skip
+    by_hand = raw._replace(reward=np.float32([-0.5, -4.5, -1.5, -1.5]),
+                           terminal_reward=np.float32([0, 0, -200, 0]))  # fmt: skip
+    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=9, sides=0.5)
+
+    @jax.jit
+    def loss(seen, *judged):
+        return learner.update(learner.observe(state, seen), *judged)[1]
+
+    assert loss(raw, (costs.numbers.astype(np.float32), np.float32(0))) == loss(by_hand)
+    often = {"learning_starts": 1, "train_every": 1, "updates_per_step": 1.0}
+    online = OnlineMap(BOX, FOUR, **{**TINY, **often})
+    here, there = np.zeros((1, 2)), np.full((1, 2), 0.4)
+    for reward, best in ((0.0, -1000.0), (1.0, 0.0)):
+        online.observe(here, [0], [reward], there, [True])
+        online.train()
+        assert (online.found, float(online.state()[1].best)) == (best == 0, best)
 
 
 def test_a_replay_keeps_the_last_chosen_steps_and_visits_are_counted_in_cells():

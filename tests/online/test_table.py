@@ -4,9 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import Column, OnlineMap, OnlineShaping, OnlineTable, exact
+from drogo import Column, OnlineMap, OnlineShaping, OnlineTable, Transitions, exact, solve
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.learn import MLP
+from drogo.online.judging import AS_THEY_ARE
 from drogo.online.table import Seen, mean_step_of, solve_seen
 from raising import refused
 from small_world import BOX, FOUR, WORLD, feed, rows, steps_of
@@ -65,7 +66,7 @@ def test_default_policies_and_different_rewards_by_hand():
     rewards = np.where(np.arange(400) % 2, -1.0, -3.0)
     online.observe(here, [1] * 400, rewards, here + 0.4, [True] * 400)
     online.train()
-    assert len(online.seen().state) == 1
+    assert len(online.seen().state) == 2  # since an end is judged by its reward
     mean = (np.exp(-1 / LAM) + np.exp(-3 / LAM)) / 2
     assert online.values(here[:1]) == pytest.approx(np.log(mean))
 
@@ -108,6 +109,73 @@ def test_a_bad_terminal_state_is_no_goal_and_optimism_continues(kind):
         assert online.found == is_goal
         if not is_goal:
             assert online.act(here[:1], np.random.default_rng(0)).tolist() == [3]
+
+
+def numbered(steps, **options):
+    """A table of numbered states that has seen steps (state, action, reward, next state, over, and the
+    value of the end and the time)."""
+    spaces = gymnasium.spaces.Discrete(30), gymnasium.spaces.Discrete(2)
+    online = OnlineTable(*spaces, Column(lam=1.0), every=1, **options)
+    for step in steps:
+        online.observe(*(None if part is None else [part] for part in step))
+        online.train()
+    return online
+
+
+WAY = [(s, 1, 0.0, s + 1, False) for s in range(9)] + [(9, 1, 1.0, 21, True)]
+FALL = (0, 0, -1.0, 20, True)
+
+
+def test_an_early_fall_is_judged_again_and_counts_as_one_transition():
+    """The goal is ten steps away; at first, the fall is all that is known of rewards."""
+    first, later = (numbered([FALL, *3 * WAY, FALL, FALL]), numbered([*3 * WAY, *3 * [FALL]]))
+    assert first.logits([0]) == pytest.approx(later.logits([0]))
+    assert first.logits([0])[0, 0] < -1000
+    # Steps whose costs vary, and a fall: three transitions, however often the costs change.
+    steps = [(0, 1, -float(k % 3 == 0), 1, False) for k in range(30)]
+    online = numbered(
+        part for step in steps for part in (step, (1, 1, 0.0, 0, False), (0, 0, -5.0, 20, True))
+    )
+    assert len(online.seen().state) == 3
+    # An end that costs more than all steps may be no goal, and a state with several is their mean.
+    online = numbered([(0, 1, -1.0, 1, False), (1, 0, -100.0, 20, True)])
+    assert (online.found, len(online.warnings())) == (False, 1)
+    online = numbered([], optimism=None)
+    for value in (-5.0, 0.0, -4.0):
+        online.observe([0], [0], [-1.0], [3], [True], [value])
+    online.train()
+    assert online.values([3]) == pytest.approx([-3.0])
+
+
+@pytest.mark.parametrize(
+    ("step", "pit", "goal", "late"),
+    [
+        (0.0, 0.0, 1.0, 0.0),
+        (-0.04, -1.0, 1.0, 0.0),
+        (-1.0, -1.0, -1.0, 0.0),
+        (0.0, 0.0, 1.0, 0.009),
+    ],
+    ids=["sparse", "mixed", "costs", "later ends pay less"],
+)
+def test_steps_are_judged_alike_while_they_are_seen_and_as_data(step, pit, goal, late):
+    """A walk between a pit at 0 and a goal at 6."""
+    rng, at, time, steps = np.random.default_rng(0), 3, 0, []
+    for _ in range(600):
+        action = int(rng.integers(2))
+        after, over = at + 2 * action - 1, at + 2 * action - 1 in (0, 6)
+        reward = {0: pit, 6: goal - late * time}.get(after, step)
+        steps.append((at, action, reward, after, over, None, time))
+        at, time = (3, 0) if over else (after, time + 1)
+    online, columns = numbered(steps), list(zip(*steps, strict=True))
+    state, action, reward, after, over = map(np.array, columns[:5])
+    data = Transitions.from_table(np.arange(7), state, after, reward, over, action=action)
+    exactly = solve(data, Column(lam=1.0))
+    assert online.values(np.arange(7)) == pytest.approx(exactly.v[0])
+    assert online.judging.costs() == (exactly.problem.costs or AS_THEY_ARE)
+    assert online.found
+    again = numbered([])
+    again.judging.numbers = online.judging.numbers  # as in a file
+    assert again.judging.tally == online.judging.tally
 
 
 def test_untried_actions_and_frequencies_by_hand():
@@ -187,10 +255,12 @@ def test_wrong_steps_and_arguments_are_named(unchecked):
         "observations": (before[:, :1], action, reward, after, over),
         "action": (before, action + 4, reward, after, over),
         "terminal_reward": (before, action, reward, after, over | True, reward * np.inf),
+        "time": (before, action, reward, after, over, None, reward[1:]),
         "most_states": (before, action, reward, after, over),
     }
     for argument, columns in wrong.items():
-        kind = ArgumentError if argument in ("observations", "most_states") else DataError
+        is_data = argument in ("action", "terminal_reward")
+        kind = DataError if is_data else ArgumentError
         few = {"most_states": 2} if argument == "most_states" else {}
         refused(kind, argument, table(**few).observe, *columns)
     refused(ArgumentError, None, table().observe, before, action[:3], reward, after, over)

@@ -88,6 +88,40 @@ class Lake(gymnasium.Env):
         return int(action) + 1, float(action), True, False, {}
 
 
+class Hurried(gymnasium.Env):
+    """An action ends the episode, and pays less the later; others stay at the only place. After five
+    steps the episode is cut off there."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return 0, {}
+
+    def step(self, action):
+        self.time += 1
+        return int(action), action * (1 - 0.1 * self.time), bool(action), self.time == 5, {}
+
+
+@pytest.mark.parametrize("mode", [None, *AutoresetMode])
+def test_the_time_of_episodes_is_known_although_they_begin_where_others_were_cut_off(mode):
+    online = OnlineTable(Hurried.observation_space, Hurried.action_space)
+    env = gymnasium.vector.SyncVectorEnv([Hurried] * 3, autoreset_mode=mode) if mode else Hurried()
+    env = (VectorOnlineShaping if mode else OnlineShaping)(env, online)
+    env.reset(seed=0)
+    actions = np.random.default_rng(0).integers(4, size=(200, 3)) == 0
+    for row in actions.astype(int):
+        over = np.any(env.step(row if mode else row[0])[2:4], axis=0)
+        if not mode and over:
+            env.reset()
+        elif mode == AutoresetMode.DISABLED and over.any():
+            env.reset(options={"reset_mask": over})
+    pairs = online.judging.tally.pairs
+    assert {time for time, _ in pairs} == set(range(5))
+    assert all(pay == pytest.approx(0.9 - 0.1 * time) for time, pay in pairs)
+
+
 @pytest.mark.parametrize("is_vector", [False, True])
 def test_terminal_states_are_distinguished_by_a_function_of_the_last_step(is_vector):
     online = OnlineTable(Lake.observation_space, Lake.action_space, reward=-1.0, every=1)

@@ -313,7 +313,8 @@ class Transitions:
             reward: Replaces the recorded rewards: a step cost, or a function of a `Step`, whose
                 `info` is empty because it was not recorded.
             terminal_reward: The value of terminal states in units of reward: a number, or a
-                function of the last `Step` of an episode. By default 0. It is not part of a reward.
+                function of the last `Step` of an episode, of which it is not part of the reward. By
+                default ends are judged by these rewards, as `drogo.mdp.Costs` says.
             behaviour: Returns the probability (of a vector: the density) with which the action of a
                 `Step` was taken, if that is known.
             key: The part of a `Dict` observation to keep, or several, as in `collect`.

@@ -129,8 +129,8 @@ class LearnMap(BaseCallback):
     Args:
         shaping: The map, or another `AbstractShaping`.
         terminal_reward: The reward of a terminal state itself: a number, or a function of the last
-            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else
-            what the last reward says beside those before.
+            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`; or else the
+            map judges ends by their last rewards.
         verbose: As in `BaseCallback`.
     """
 
@@ -157,6 +157,7 @@ class LearnMap(BaseCallback):
             model.explorer = shaping if isinstance(shaping, AbstractOnlineMap) else None
         self._rollout = []  # an interrupted rollout may have left steps
         self._before = self._original(model._last_obs)
+        self._time = np.zeros(model.n_envs, np.int64)
 
     def _install_replay(self, model: OffPolicyAlgorithm) -> None:
         buffer = model.replay_buffer
@@ -211,7 +212,8 @@ class LearnMap(BaseCallback):
         actions = np.asarray(local["actions"]).reshape(len(dones), -1)[:, 0]
         before, self._before = self._before, first
         columns = (before, actions, original, after, terminated, local["infos"])
-        self.shaping.learn_from(*columns, self.terminal_reward)
+        self.shaping.learn_from(*columns, self.terminal_reward, self._time)
+        self._time = np.where(dones, 0, self._time + 1)
         if isinstance(self.model, OnPolicyAlgorithm):
             self._rollout.append((np.array(local["rewards"]), before, after, terminated, actions))
         if self.n_calls % EVERY == 0:

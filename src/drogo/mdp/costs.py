@@ -60,10 +60,22 @@ class Costs:
     def of_steps(self, reward: Any, terminated: Any, outcome: Any) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rewards of steps, which are their costs with a minus, and the terminal
         rewards of those that are `terminated`, by their own rewards `outcome`."""
-        charged = -self.step + self.charge * np.minimum(reward, 0.0)
-        if self.last is not None:
-            charged = np.where(terminated, -self.last, charged)
-        return charged, np.where(terminated, self.worth * np.minimum(outcome - self.best, 0.0), 0.0)
+        return of_steps(self.numbers, reward, terminated, outcome)
+
+    @property
+    def numbers(self) -> Float[np.ndarray, " 5"]:
+        """All fields, and NaN for a `last` of None."""
+        return np.array(list(vars(self).values()), dtype=np.float64)
+
+
+def of_steps(
+    numbers: Any, reward: Any, terminated: Any, outcome: Any, library: Any = np
+) -> tuple[Any, Any]:
+    """Returns the same as `Costs.of_steps` by the numbers of costs, also in JAX."""
+    step, charge, last, best, worth = numbers
+    charged = -step + charge * library.minimum(reward, 0.0)
+    charged = library.where(terminated & ~library.isnan(last), -last, charged)
+    return charged, library.where(terminated, worth * library.minimum(outcome - best, 0.0), 0.0)
 
 
 def as_costs(name: str, value: Any) -> Costs | None:
@@ -139,8 +151,8 @@ class Summary(NamedTuple):
 
     def with_more(self, rewards: Rewards) -> "Summary":
         """Returns the summary of these and further rewards."""
-        charge = np.maximum(-rewards, 0.0)
-        sums = (rewards.size, np.count_nonzero(charge), rewards.sum(), charge.sum())
+        low = np.minimum(rewards, 0.0)
+        sums = (rewards.size, np.count_nonzero(low), rewards.sum(), -low.sum())
         lowest, highest = rewards.min(initial=self.lowest), rewards.max(initial=self.highest)
         n, negative, total, charge = (a + float(b) for a, b in zip(self, sums, strict=False))
         return Summary(n, negative, total, charge, float(lowest), float(highest))
@@ -200,13 +212,14 @@ class Tally:
 
     def add(self, reward: Rewards, terminated: Any, outcome: Rewards, time: Any) -> None:
         """Adds some steps, with the arguments of `judge`."""
-        going = ~terminated
+        has_ends = terminated.any()
+        going = ~terminated if has_ends else slice(None)
         own, at = outcome[going], time[going]
         self.own = self.own.with_more(own)
         self.steps = self.steps.with_more(reward[going]) if self.replaced else self.own
         self.times, self.earned = self.times + float(at.sum()), self.earned + float(at @ own)
         self.longest = max(self.longest, int(time.max(initial=-1)) + 1)
-        if going.all():
+        if not has_ends:
             return
         ends = outcome[terminated]
         self.ends = self.ends.with_more(ends)
@@ -262,7 +275,7 @@ class Tally:
             notes.append("Ends pay less the later they come, so that all that pay count as equal.")
         if free:
             whole = best if best > 0 else -ends.lowest or 1.0
-            worth = EPISODES_OF_AN_END * self._longest * self._usual(costs) / whole
+            worth = self.far(costs) / whole
         elif self.replaced:
             worth = self._usual(costs) * own.number / own.charge
         error, sure = self._objection(), not (free and best <= 0)
@@ -279,13 +292,18 @@ class Tally:
         costs = replace(costs, best=best, worth=worth)
         return Judged(costs, tuple(notes), sure and error is None, error)
 
+    def far(self, costs: Costs) -> float:
+        """Returns the cost of ten of the longest episodes."""
+        return EPISODES_OF_AN_END * self._longest * self._usual(costs)
+
     @property
     def _longest(self) -> int:
         return max(self.longest, LEAST_HORIZON)
 
     def _usual(self, costs: Costs) -> float:
-        """Returns the mean cost of a step."""
-        return costs.step + costs.charge * self.steps.charge / max(self.steps.number, 1.0)
+        """Returns the mean cost of a step, 1 before the first."""
+        count = self.steps.number
+        return costs.step + costs.charge * (self.steps.charge / count if count else 1.0)
 
     def _objection(self) -> DataError | None:
         """Returns an error if an environment punishes all ends that were seen, or if going on pays:

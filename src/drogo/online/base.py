@@ -28,7 +28,7 @@ from drogo.errors import (
 )
 from drogo.files import Header, as_path, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
-from drogo.online.judging import Judging
+from drogo.online.judging import NUMBERS, Judging
 from drogo.potential import Potential, discounted_value
 from drogo.problems.column import Column
 from drogo.requests import check_same
@@ -56,6 +56,7 @@ class AbstractOnlineMap(AbstractShaping):
     `drogo.sb3.LearnMap` and the wrapper `OnlineShaping` do that.
     """
 
+    unknown_end = np.nan
     found: bool
     """Whether a goal was seen: a terminal state, worth at least as much as `optimism` if given."""
     kinds: tuple[type[gymnasium.Space], ...] = ()
@@ -80,7 +81,8 @@ class AbstractOnlineMap(AbstractShaping):
         self.lam = float(self.problem.lam)  # pyright: ignore[reportArgumentType]
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
         self.optimism = None if optimism is None else check_number("optimism", optimism)
-        self.judging = Judging(self.problem.costs, shaping.reward)
+        explores = self.optimism is not None
+        self.judging = Judging(self.problem.costs, shaping.reward, explores=explores)
 
     def __repr__(self) -> str:
         found = "a goal was found" if self.found else "no goal was found yet"
@@ -141,29 +143,21 @@ class AbstractOnlineMap(AbstractShaping):
 
     @abc.abstractmethod
     def _add(self, steps: StepBatch) -> None:
-        """Takes steps that were checked."""
+        """Takes steps that were checked, with the agent's own rewards."""
 
-    def ends_of(self, reward: np.ndarray, terminated: np.ndarray) -> np.ndarray:
-        """Returns the terminal rewards of some steps, by the rewards that were seen so far."""
-        self.judging.see(reward, terminated)
-        return self.judging.of_ends(reward, terminated)
-
-    def take(self, steps: StepBatch) -> None:
-        """Takes steps, which must have whole numbers as actions. What they cost is judged."""
+    def take(self, steps: StepBatch, time: Float[np.ndarray, " n"] | None = None) -> None:
+        """Takes steps, which must have whole numbers as actions."""
         whole = steps.action.dtype.kind in "iu"
         if not whole or not ((steps.action >= 0) & (steps.action < self.n_actions)).all():
             problem = f"an action is none of the numbers from 0 to {self.n_actions - 1}."
             raise DataError(problem, argument="action")
         _check_finite(steps.reward)
-        rewards = self.judging.of_steps(steps.reward, steps.terminated)
-        values = steps.terminal_reward
-        if not np.isfinite(values).all():
-            raise DataError("a terminal_reward is not finite.", argument="terminal_reward")
-        self._add(steps._replace(action=steps.action.astype(np.int32), reward=rewards))
-        if not self.found and steps.terminated.any():
-            best = values[steps.terminated].max()
-            self.found = self.optimism is None or bool(best >= self.optimism)
-        super().take(steps)
+        steps = steps._replace(action=steps.action.astype(np.int32))
+        self._add(steps)
+        self.judging.see(steps, time)
+        if steps.terminated.any():
+            self.found = self.optimism is None or self.judging.best() >= self.optimism
+        super().take(steps, time)
 
     def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
         _check_finite(steps.reward)
@@ -200,7 +194,8 @@ class AbstractOnlineMap(AbstractShaping):
         def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
             check_same(stored, self.request(), "map")
             self.check_arrays(headers)
-            if headers["rewards"].shape != self.judging.numbers.shape:
+            shape = headers["rewards"].shape
+            if len(shape) != 1 or shape[0] < NUMBERS or (shape[0] - NUMBERS) % 2:
                 raise ValueError("what it says of rewards is missing")
 
         try:
@@ -245,6 +240,8 @@ class _Learning:
         super().__init__(env, phi, rule.weight, rule.discount, terminal=rule.terminal)  # pyright: ignore
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        if "reset_mask" not in (kwargs.get("options") or {}):
+            self._time = np.zeros(getattr(self, "num_envs", 1), np.int64)
         observations, infos = super().reset(**kwargs)  # pyright: ignore[reportAttributeAccessIssue]
         self._before = np.array(observations)  # a copy: environments reuse their arrays
         return observations, infos
@@ -260,15 +257,14 @@ class OnlineShaping(_Learning, PotentialShaping):
         online: The map, which has the weight and the discount.
         terminal_reward: The reward of a terminal state itself: a number, or a function of the last
             `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else
-            what the last reward says beside those before.
+            what the last reward says beside all that were seen.
     """
 
-    def _learn(
-        self, action: Any, reward: Any, observation: Any, terminated: Any, info: Any
-    ) -> None:
+    def _learn(self, action: Any, reward: Any, observation: Any, over: Any, info: Any) -> None:
         before, self._before = self._before, np.array(observation)
-        columns = ([action], [reward], self._before[None], [terminated], [info])
-        self.online.learn_from(before[None], *columns, self.terminal_reward)
+        columns = ([action], [reward], self._before[None], [over[0]], [info])
+        self.online.learn_from(before[None], *columns, self.terminal_reward, self._time)
+        self._time += 1
 
 
 class VectorOnlineShaping(_Learning, VectorPotentialShaping):
@@ -278,15 +274,15 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
     the next step, the map does not see that step, and its shaping reward is 0.
     """
 
-    def _learn(
-        self, actions: Any, rewards: Any, observations: Any, terminated: Any, infos: Any
-    ) -> None:
+    def _learn(self, actions: Any, rewards: Any, observations: Any, over: Any, infos: Any) -> None:
         before, self._before = self._before, np.array(observations)
-        reached, (over, last) = self._before.copy(), last_observations(self, infos)
-        if over.size:
-            reached[over] = last
-        real = np.flatnonzero(~is_reset(self, self._over))
-        parts = (before, np.asarray(actions), rewards, reached, terminated)
+        reached, (ended, last) = self._before.copy(), last_observations(self, infos)
+        if ended.size:
+            reached[ended] = last
+        begins = is_reset(self, self._over)
+        real = np.flatnonzero(~begins)
+        parts = (before, np.asarray(actions), rewards, reached, over[0])
         columns: list[Any] = [part[real] for part in parts]
         columns += [[info_of(infos, k) for k in real.tolist()], self.terminal_reward]
-        self.online.learn_from(*columns)
+        self.online.learn_from(*columns, self._time[real])
+        self._time = np.where(begins | over[0] | over[1], 0, self._time + 1)

@@ -1,65 +1,85 @@
 """Judges the rewards of an agent's steps as they come, for the map that learns from them."""
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Bool, Float
 
-from drogo.mdp.costs import EPISODES_OF_AN_END, LEAST_HORIZON, Costs
+from drogo.mdp.costs import Costs, Summary, Tally
+from drogo.use.shaping import StepBatch
 
-Numbers = Float[np.ndarray, " n"]
+AS_THEY_ARE = Costs(step=0.0, charge=1.0, worth=0.0)
+"""The costs where all rewards are negative, of ends too."""
+NUMBERS = 3 * len(Summary()) + 7
+"""The length of `Judging.numbers` before the first end that pays."""
+
+
+def are_judged(steps: StepBatch) -> Bool[np.ndarray, " n"]:
+    """Returns which steps ended an episode whose end is judged by its last reward."""
+    return steps.terminated & np.isnan(steps.terminal_reward)
 
 
 class Judging:
-    """The costs of steps and the values of ends, by the rewards that were seen so far.
+    """What steps cost and ends are worth by all rewards that were seen, as `drogo.solve` judges
+    those of data. An agent that `explores` can look for better ends: until the rewards say that one
+    is good, the best is worth ten of the longest episodes more than any that was seen.
 
-    A step costs what its reward says; 1 while none was negative; and the mean charge besides where
-    only some are. An end is as good as the best, 0, unless its reward is one that the environment
-    punishes with, or, where steps cost nothing, not positive: then it is as bad as 1,000 steps.
+    Args:
+        given: The costs of the problem, or None.
+        reward: The reward of every step in place of the agent's, or None.
     """
 
-    def __init__(self, costs: Costs | None, reward: float | None) -> None:
-        self.costs, self.reward = costs, reward
-        self.numbers = np.array([0.0, 0.0, 0.0, 0.0, np.inf, -np.inf])
-        """Of the steps that ended nothing: their number, that of negative ones, the sum of these
-        with a plus, and of all; the lowest and the highest."""
+    def __init__(self, given: Costs | None, reward: float | None, *, explores: bool) -> None:
+        self.given, self.reward, self.explores = given, reward, explores
+        self.tally = Tally(replaced=reward is not None)
+        self.reported = -np.inf
+        """The best terminal reward that was reported, and not judged."""
 
-    def see(self, reward: Numbers, terminated: Bool[np.ndarray, " n"]) -> None:
+    def see(self, steps: StepBatch, time: Float[np.ndarray, " n"] | None) -> None:
         """Counts the rewards of some steps."""
-        each = reward[~terminated]
-        charge = np.maximum(-each, 0.0)
-        self.numbers[:4] += each.size, (each < 0).sum(), charge.sum(), each.sum()
-        self.numbers[4] = each.min(initial=self.numbers[4])
-        self.numbers[5] = each.max(initial=self.numbers[5])
+        judged, own = are_judged(steps), steps.reward
+        time = np.zeros(own.size) if time is None else time
+        reward = own if self.reward is None else np.full(own.size, self.reward)
+        self.tally.add(reward, judged, own, time)
+        if steps.terminated.any():
+            reported = steps.terminal_reward[steps.terminated & ~judged]
+            self.reported = float(reported.max(initial=self.reported))
+
+    def costs(self) -> Costs:
+        """Returns the costs by all rewards so far."""
+        if self.given is not None:
+            step, charge = self.given.step, self.given.charge
+            if self.reward is None:
+                return self.given
+            return replace(self.given, step=step - charge * self.reward, charge=0.0)
+        judged, ends = self.tally.judged(), self.tally.ends
+        costs = judged.costs or AS_THEY_ARE
+        # That all rewards are negative says nothing before other steps than those into ends.
+        sure = judged.sure and (judged.costs is not None or self.tally.own.count)
+        if sure or not (ends.count and self.explores):
+            return costs
+        worth = costs.worth or 1.0
+        return replace(costs, best=ends.highest + self.tally.far(costs) / worth, worth=worth)
+
+    def best(self) -> float:
+        """Returns the best terminal reward that was seen; minus infinity before the first."""
+        highest = self.tally.ends.highest
+        value = self.costs().of_steps(0.0, True, highest)[1] if self.tally.ends.count else -np.inf
+        return max(self.reported, float(value))
 
     @property
-    def _usual(self) -> float:
-        """The mean cost of a step."""
-        count, negative, charge = self.numbers[:3]
-        if self.reward is not None:
-            return -self.reward
-        return charge / count if negative else 1.0
+    def numbers(self) -> Float[np.ndarray, " n"]:
+        """Everything that a file holds of this."""
+        tally = self.tally
+        single = [tally.longest, tally.least, tally.costly_ends, tally.times, tally.earned]
+        rows = (tally.steps, tally.own, tally.ends, [*single, tally.falls, self.reported])
+        return np.hstack([*rows, *sorted(tally.pairs)]).astype(np.float64)
 
-    @property
-    def _all_cost(self) -> bool:
-        return bool(self.numbers[0] == self.numbers[1])
-
-    def of_steps(self, reward: Numbers, terminated: Bool[np.ndarray, " n"]) -> Numbers:
-        """Returns the rewards of the map."""
-        if self.costs is not None:
-            return self.costs.of_steps(reward, terminated, reward)[0]
-        if self.reward is not None:
-            return np.full(len(reward), self.reward)
-        if self._all_cost:
-            return np.where(reward < 0, reward, -self._usual)
-        return np.minimum(reward, 0.0) - self._usual if self.numbers[1] else -np.ones(len(reward))
-
-    def of_ends(self, reward: Numbers, terminated: Bool[np.ndarray, " n"]) -> Numbers:
-        """Returns the terminal rewards of the map."""
-        if self.costs is not None:
-            return self.costs.of_steps(reward, terminated, reward)[1]
-        _, negative, _, total, lowest, highest = self.numbers
-        if self._all_cost and self.reward is None:  # the last reward is a cost like all others
-            bad = np.zeros(len(reward), dtype=bool)
-        else:
-            bad = (reward < lowest) | ((total > 0) & (reward <= highest))
-            bad |= (reward <= 0) & (not negative)
-        return np.where(terminated & bad, -EPISODES_OF_AN_END * LEAST_HORIZON * self._usual, 0.0)
+    @numbers.setter
+    def numbers(self, numbers: Float[np.ndarray, " n"]) -> None:
+        single, pairs = numbers[:NUMBERS].tolist(), numbers[NUMBERS:].reshape(-1, 2)
+        size = len(Summary())
+        sums = [Summary(*single[k : k + size]) for k in range(0, 3 * size, size)]
+        longest, least, costly, times, earned, falls, self.reported = single[3 * size :]
+        rest = (least, bool(costly), times, earned, set(map(tuple, pairs.tolist())), bool(falls))
+        self.tally = Tally(self.tally.replaced, int(longest), *sums, *rest)

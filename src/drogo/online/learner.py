@@ -29,6 +29,7 @@ from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.methods import Drogo
 from drogo.learn.networks import AbstractNetwork
 from drogo.learn.settings import check_not_swept
+from drogo.mdp.costs import of_steps
 from drogo.online.base import probabilities
 from drogo.online.replay import OnlineState, Replay, Sampler, Visits, flat
 from drogo.problems.column import Column
@@ -187,7 +188,8 @@ class OnlineLearner(eqx.Module):
         both, mask = jnp.stack([before, flat(steps.next_observation)]), chosen[None, :, None]
         share = 1 / jnp.maximum(state.steps + chosen.sum(dtype=jnp.int32), 1)
         distance = jnp.where(chosen[:, None], before - state.mean[None], 0.0).sum(axis=0)
-        best = jnp.where(is_last, steps.terminal_reward, -jnp.inf).max()
+        known = is_last & ~jnp.isnan(steps.terminal_reward)
+        best = jnp.where(known, steps.terminal_reward, -jnp.inf).max()
         place, slots = state.replay.places(chosen), state.visits.slot(steps.observation)
         return replace(
             state,
@@ -201,10 +203,25 @@ class OnlineLearner(eqx.Module):
             best=jnp.maximum(state.best, best),
         )
 
-    def update(self, state: OnlineState) -> tuple[OnlineState, Float[Array, ""]]:
-        """Makes an update from the steps so far. Returns the state after, and the loss before."""
+    def update(
+        self, state: OnlineState, judged: tuple[Array, Array] | None = None
+    ) -> tuple[OnlineState, Float[Array, ""]]:
+        """Makes one update from the steps so far, of which there must be one. Returns the state
+        after it, and the loss before it.
+
+        Args:
+            state: The state.
+            judged: For steps with an environment's own rewards, whose terminal rewards are NaN: the
+                numbers of `drogo.mdp.Costs`, and the best terminal reward by them.
+        """
         key, *keys = jax.random.split(state.key, 5)
         steps = self.sampler.sample(state, keys)
+        if judged is not None:
+            costs, state = judged[0], replace(state, best=judged[1])
+            ends = steps.terminated & jnp.isnan(steps.terminal_reward)
+            reward, value = of_steps(costs, steps.reward, ends, steps.reward, jnp)
+            value = jnp.where(ends, value, steps.terminal_reward)
+            steps = steps._replace(reward=reward, terminal_reward=value)
         batch, is_anchored = self._batch(state, steps, keys[3])
         ceiling = self._ceiling(state)
         learner = eqx.tree_at(lambda part: part.objective.ceiling, self.learner, ceiling)

@@ -28,6 +28,7 @@ from drogo.learn.settings import as_json, from_keywords
 from drogo.learn.train import by_path, check_leaves, tree_from
 from drogo.mdp.arrays import as_floats
 from drogo.online.base import AbstractOnlineMap
+from drogo.online.judging import are_judged
 from drogo.online.learner import (
     CELLS,
     OnlineLearner,
@@ -73,12 +74,17 @@ def _compiled(structure: Any, others: Any, of_state: Any, of_params: Any) -> tup
 
     @functools.partial(jax.jit, donate_argnums=1, compiler_options=ONE_THREAD)
     def advance(
-        arrays: list[Array], old: list[Array], steps: StepBatch, chosen: Any, updates: Any
+        arrays: list[Array],
+        old: list[Array],
+        steps: StepBatch,
+        chosen: Any,
+        updates: Any,
+        judged: Any,
     ) -> tuple[list[Array], Array, Snapshot]:
         learner = learner_of(arrays)
         state = learner.observe(jax.tree.unflatten(of_state, old), steps, chosen)
-        first = (state, jnp.zeros(()))
-        state, loss = jax.lax.fori_loop(0, updates, lambda _, now: learner.update(now[0]), first)
+        first, update = (state, jnp.zeros(())), lambda _, now: learner.update(now[0], judged)
+        state, loss = jax.lax.fori_loop(0, updates, update, first)
         # A copy, because the next call takes the memory of the state.
         return jax.tree.leaves(state), loss, jax.tree.map(jnp.copy, learner.snapshot(state))
 
@@ -204,7 +210,8 @@ class OnlineMap(AbstractOnlineMap):
         return {name: float(number) for name, number in (counts | numbers).items()}
 
     def state(self) -> tuple[OnlineLearner, OnlineState] | None:
-        """Returns the pure learner and a copy of its state, or None before the first update."""
+        """Returns the pure learner and a copy of its state, with the rewards of the environment, or
+        None before the first update."""
         if self._frozen is None:
             return None
         program, copies = self._frozen.program, list(map(jnp.copy, self._state))
@@ -234,7 +241,8 @@ class OnlineMap(AbstractOnlineMap):
         program, n = self._frozen.program, len(steps.reward)
         size = next(chunk for chunk in CHUNKS if n <= chunk)
         longer = StepBatch(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
-        rest = (longer, np.arange(size) < n, np.asarray(updates, np.int32))
+        judged = (self.judging.costs().numbers.astype(np.float32), np.float32(self.judging.best()))
+        rest = (longer, np.arange(size) < n, np.asarray(updates, np.int32), judged)
         self._state, loss, snapshot = program.advance(program.arrays, self._state, *rest)
         self._frozen = FrozenNetwork(program, snapshot)
         self._due -= updates
@@ -243,7 +251,8 @@ class OnlineMap(AbstractOnlineMap):
     def _begin(self) -> None:
         """Builds the learner, once it is known what observations and rewards look like."""
         steps = _joined(self._staged)
-        self._scale = scale_of_costs(steps.reward, self.lam)
+        rewards = (steps.reward, are_judged(steps), steps.reward)
+        self._scale = scale_of_costs(self.judging.costs().of_steps(*rewards)[0], self.lam)
         seen = steps.observation.reshape(len(steps.reward), -1).astype(np.float64)
         low = np.where(np.isfinite(self._low), self._low, seen.min(axis=0))
         high = np.where(np.isfinite(self._high), self._high, seen.max(axis=0))

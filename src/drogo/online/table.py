@@ -23,6 +23,7 @@ from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
 from drogo.mdp.model import mean_gap
 from drogo.online.base import AbstractOnlineMap
+from drogo.online.judging import are_judged
 from drogo.problems.column import Column
 from drogo.problems.shared import ActionModel
 from drogo.use.options import FrozenMap
@@ -31,13 +32,15 @@ from drogo.use.shaping import Shaping, StepBatch
 GROWTH = 1.1
 """The map is solved again once there are this many times the steps, although nothing is new."""
 
-KINDS = (np.int64, np.int64, np.int64, bool, np.float64, np.int64, np.float64)
+COLUMNS = {"state": np.int64, "action": np.int64, "next_state": np.int64, "terminated": bool,
+           "judged": bool, "end": np.float64, "count": np.int64, "log_sum": np.float64}  # fmt: skip
 """The types of the columns of an edge, its count and its sum."""
 States = Float[np.ndarray, " states"]
 Pairs = Float[np.ndarray, "states actions"]
-Edge = tuple[int, int, int, bool, float]
-"""The state, the action, the next state, whether it is terminal, and its reward if it is. The table
-has, for each edge, its count and the log of the sum of exp(r / lam): all that the map needs."""
+Edge = tuple[int, int, int, bool, bool, float]
+"""The state, the action, the next state, whether it is terminal, whether its value is judged, and
+the reward by which it is, or the value itself. The table has, for each edge, its count and the log
+of the sum of exp(r / lam), of negative rewards r times their charge: all that any costs need."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,10 @@ def solve_seen(
     if not edges.terminated.any():
         return np.zeros(states)
     v = solve_edges(edges, lam)
-    # A terminal state with several rewards gets the last one; the others only count in averages.
-    last = seen.terminated & terminal[seen.next_state]
-    v[seen.next_state[last]] = value[last] / lam
+    over = seen.terminated & terminal[seen.next_state]
+    ends, times = seen.next_state[over], seen.count[over]
+    total = np.bincount(ends, times * value[over], states)
+    v[terminal] = (total / np.maximum(np.bincount(ends, times, states), 1))[terminal] / lam
     finite = np.isfinite(v)
     return np.where(finite, v, v[finite].min()) if finite.any() else np.zeros(states)
 
@@ -156,6 +160,8 @@ class OnlineTable(AbstractOnlineMap):
         self._v, self._mean_step, self._elsewhere = np.zeros(0), 1.0, 0.0
         self._action_values = np.zeros((0, self.n_actions))
         self._solved_at, self._is_new = 0, False
+        self._charge = (self.problem.costs and self.problem.costs.charge) or 1.0
+        self._costs = self.judging.costs()
 
     @property
     def mean_step(self) -> float:
@@ -174,28 +180,32 @@ class OnlineTable(AbstractOnlineMap):
             problem = f"more than {self.most_states} different observations were seen."
             remedy = "Use OnlineMap, or give a larger most_states."
             raise ArgumentError(problem, remedy=remedy, argument="most_states")
-        columns = (steps.action, steps.terminated, steps.terminal_reward, steps.reward)
+        judged = are_judged(steps)
+        end = np.where(judged, steps.reward, steps.terminal_reward)
+        log_gain = self._charge * np.minimum(steps.reward, 0.0) / self.lam
+        columns = (steps.action, steps.reward, steps.terminated, judged, end, log_gain)
         parts = zip(rows, *(column.tolist() for column in columns), strict=True)
-        for (state, after), action, terminated, terminal_reward, reward in parts:
-            edge = (state, action, after, terminated, terminal_reward)
+        for (state, after), action, reward, terminated, is_judged, end, log_gain in parts:
+            edge = (state, action, after, terminated, is_judged, end)
             times, log_sum = self._edges.get(edge, (0, -math.inf))
-            log_gain = reward / self.lam
             self._edges[edge] = (times + 1, float(np.logaddexp(log_sum, log_gain)))
             self._is_new |= not times
             if edge[:2] not in self._tried:
                 self._tried.add(edge[:2])
                 if state < len(self._action_values):  # or an agent would try it again and again
-                    value = self._v[after] if after < self._v.size else self._elsewhere
-                    value = terminal_reward / self.lam if terminated else value
+                    gain, value = self._costs.of_steps(reward, is_judged, end)
+                    value = (value if is_judged else end) / self.lam
+                    if not terminated:
+                        value = self._v[after] if after < self._v.size else self._elsewhere
                     log_default = math.log(self.default_policy[action])
-                    self._action_values[state, action] = log_gain + value + log_default
+                    self._action_values[state, action] = gain / self.lam + value + log_default
 
     def train(self) -> None:
         if self.steps - self._solved_at < self.every:
             return
         if not self._is_new and self.steps < GROWTH * self._solved_at:
             return
-        self._solved_at, self._is_new = self.steps, False
+        self._solved_at, self._is_new, self._costs = self.steps, False, self.judging.costs()
         seen, shape = self.seen(), (len(self._index), self.n_actions)
         default = np.broadcast_to(self.default_policy, shape)
         ends, where = self.found and self.until_found, True
@@ -209,14 +219,22 @@ class OnlineTable(AbstractOnlineMap):
         ends |= self.optimism is None
         self._elsewhere = float(self._v.min()) if ends else (self.optimism or 0.0) / self.lam
 
-    def seen(self) -> Seen:
-        """Returns the distinct transitions so far, with the log-mean-exp of their rewards."""
+    def _edge_columns(self) -> dict[str, np.ndarray]:
         rows = [(*edge, *sums) for edge, sums in self._edges.items()]
-        columns = list(zip(*rows, strict=True)) or [()] * len(KINDS)
-        parts: list[Any] = [np.array(*pair) for pair in zip(columns, KINDS, strict=True)]
-        state, action, next_state, terminated, terminal_reward, count, log_sum = parts
-        reward = self.lam * (log_sum - np.log(count))
-        return Seen(state, action, next_state, reward, terminated, terminal_reward, count)
+        columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+        kinds = zip(COLUMNS.items(), columns, strict=True)
+        return {name: np.array(column, kind) for (name, kind), column in kinds}
+
+    def seen(self) -> Seen:
+        """Returns the distinct transitions so far, with the log-mean-exp of their rewards, by the
+        costs of all rewards so far."""
+        state, action, next_state, terminated, judged, end, count, log_sum = (
+            self._edge_columns().values()
+        )
+        negative = self.lam * (log_sum - np.log(count)) / self._charge
+        reward, value = self.judging.costs().of_steps(negative, judged, end)
+        value = np.where(judged, value, end)
+        return Seen(state, action, next_state, reward, terminated, value, count)
 
     def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         return np.append(self._v, self._elsewhere)[self._rows(observations)]
@@ -250,7 +268,7 @@ class OnlineTable(AbstractOnlineMap):
     def arrays(self) -> dict[str, np.ndarray]:
         counters = (self.steps, self._solved_at, self._is_new, self.found)
         return {
-            **vars(self.seen()),
+            **self._edge_columns(),
             "observations": self._index.observations,
             "v": self._v,
             "action_values": self._action_values,
@@ -262,25 +280,22 @@ class OnlineTable(AbstractOnlineMap):
         table, solved, n = headers["observations"], headers["v"].shape, headers["state"].shape
         expected = {"observations": (*table.shape[:1], *self.shape), "counters": (4,)}
         expected |= {"action_values": (*solved, self.n_actions), "scales": (2,)}
-        expected |= dict.fromkeys(Seen.__dataclass_fields__, n)
+        expected |= dict.fromkeys(COLUMNS, n)
         fits = all(headers[name].shape == shape for name, shape in expected.items())
         if not fits or solved > table.shape[:1] or table.dtype != self.dtype:
             raise ValueError("its arrays do not fit together")
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
-        seen = Seen(**{name: arrays[name] for name in Seen.__dataclass_fields__})
         states = len(arrays["observations"])
         limits = {"state": states, "next_state": states, "action": self.n_actions}
         for name, limit in limits.items():
             column = arrays[name]
-            if ((column < 0) | (column >= limit)).any() or (seen.count < 1).any():
+            if ((column < 0) | (column >= limit)).any() or (arrays["count"] < 1).any():
                 raise DamagedFile(f"a transition in it has a {name} or a count that cannot be.")
         self._index = ObservationIndex(arrays["observations"], "this map")
-        columns = (part.tolist() for part in vars(seen).values())
-        self._edges = {
-            (state, action, after, terminated, value): (n, reward / self.lam + math.log(n))
-            for state, action, after, reward, terminated, value, n in zip(*columns, strict=True)
-        }
+        rows = zip(*(arrays[name].tolist() for name in COLUMNS), strict=True)
+        self._edges = {row[:-2]: row[-2:] for row in rows}
+        self._costs = self.judging.costs()
         self._tried = {edge[:2] for edge in self._edges}
         self._v, self._action_values = arrays["v"], arrays["action_values"]
         self._mean_step, self._elsewhere = arrays["scales"].tolist()

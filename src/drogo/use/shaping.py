@@ -124,7 +124,7 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         return observations if self.view is None else self.view(observations)
 
     def _learn(
-        self, action: Any, reward: Any, observation: Any, terminated: Any, info: Any, /
+        self, action: Any, reward: Any, observation: Any, over: tuple[Any, Any], info: Any, /
     ) -> None:
         """Lets a potential that learns observe a step before its reward is shaped."""
 
@@ -154,7 +154,7 @@ class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._learn(action, float(reward), observation, terminated, info)
+        self._learn(action, float(reward), observation, (terminated, truncated), info)
         phi, self._phi = self._phi, self.potential.at(self._seen(observation))
         mixed, shaping = self.shaping.reward_of(reward, phi, self._phi, terminated)
         info = {**info, "reward_original": reward, "shaping": float(shaping)}
@@ -178,7 +178,7 @@ class VectorPotentialShaping(_Shaping[VectorEnv], VectorWrapper):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        self._learn(actions, rewards, observations, terminated, infos)
+        self._learn(actions, rewards, observations, (terminated, truncated), infos)
         phi = self.potential(self._seen(observations))
         next_phi, (over, last) = phi.copy(), last_observations(self, infos)
         if over.size:
@@ -219,7 +219,7 @@ class StepBatch(NamedTuple):
     terminated: Bool[Any, " n"]
     """The steps that reached a terminal state. A time limit does not count."""
     terminal_reward: Float[Any, " n"]
-    """The reward of the terminal state itself; elsewhere 0."""
+    """The reward of the terminal state itself, NaN where it is judged; elsewhere 0."""
 
 
 class AbstractShaping(abc.ABC):
@@ -227,6 +227,8 @@ class AbstractShaping(abc.ABC):
 
     needs_exact_observations: bool = False
     """Whether observations are recognised bit for bit."""
+    unknown_end: float = 0.0
+    """The terminal reward of ends that nothing is reported of, or NaN to judge them."""
     steps: int = 0
     """The number of steps that were observed."""
     shape: tuple[int, ...] = ()
@@ -275,22 +277,30 @@ class AbstractShaping(abc.ABC):
         next_observation: npt.ArrayLike,
         terminated: npt.ArrayLike,
         terminal_reward: npt.ArrayLike | None = None,
+        time: npt.ArrayLike | None = None,
     ) -> None:
         """Takes some steps of the agent, one in each row, with the fields of `StepBatch`.
 
         After the last step of an episode, `next_observation` is its last observation, and not the
         first one of the next. A time limit does not count as `terminated`. The `reward` is without
-        that of a terminal state itself, which is `terminal_reward`, by default as `ends_of` says.
+        that of a terminal state itself, which is `terminal_reward`, by default `unknown_end`.
+        The `time` is the number of steps of the episode before each. Where ends pay less the later
+        they come, only the time tells that they are not worse.
         """
         given = () if terminal_reward is None else (terminal_reward,)
-        steps = self._columns(observation, next_observation, action, reward, terminated, *given)
+        parts = (observation, next_observation, action, reward, terminated, *given)
+        steps = self._columns(*parts)
+        if not np.isfinite(steps.terminal_reward).all():
+            raise DataError("a terminal_reward is not finite.", argument="terminal_reward")
         if terminal_reward is None:
-            steps = steps._replace(terminal_reward=self.ends_of(steps.reward, steps.terminated))
-        self.take(steps)
-
-    def ends_of(self, reward: np.ndarray, terminated: np.ndarray) -> np.ndarray:
-        """Returns the terminal rewards of some steps, if they are not given: here 0."""
-        return np.zeros(reward.shape)
+            ends = np.where(steps.terminated, self.unknown_end, 0.0)
+            steps = steps._replace(terminal_reward=ends)
+        if time is not None:
+            time = as_floats("time", time).reshape(-1)
+            if time.size != len(steps.reward):
+                problem = f"time has {time.size} numbers for {len(steps.reward)} steps."
+                raise ArgumentError(problem, argument="time")
+        self.take(steps, time)
 
     def learn_from(
         self,
@@ -301,6 +311,7 @@ class AbstractShaping(abc.ABC):
         terminated: npt.ArrayLike,
         infos: Sequence[Mapping[str, Any]],
         terminal_reward: NumberOfStep = None,
+        time: npt.ArrayLike | None = None,
     ) -> None:
         """Observes steps as an environment reported them, and makes the updates that are due."""
         before, actions, after = (np.asarray(part) for part in (before, actions, after))
@@ -310,7 +321,7 @@ class AbstractShaping(abc.ABC):
             reported = (before[k], actions[k], float(costs[k]), after[k], True, False, infos[k])
             costs[k], values[k] = Step._make(reported).numbers(None, terminal_reward)
             known |= "terminal_reward" in infos[k]
-        self.observe(before, actions, costs, after, terminated, values if known else None)
+        self.observe(before, actions, costs, after, terminated, values if known else None, time)
         self.train()
 
     def shaped(
@@ -360,7 +371,7 @@ class AbstractShaping(abc.ABC):
             raise DataError("an observation is not finite.", argument="observations")
         return batch
 
-    def take(self, steps: StepBatch) -> None:
+    def take(self, steps: StepBatch, time: Float[np.ndarray, " n"] | None = None) -> None:
         """Takes steps; a subclass that learns from them adds to this."""
         self.steps += len(steps.reward)
 

@@ -194,7 +194,7 @@ class LearnedCounts(AbstractShaping):
     def metrics(self) -> Mapping[str, float]:
         return {"steps": float(self.steps), "size": float(self._state.size)}
 
-    def take(self, steps: StepBatch) -> None:
+    def take(self, steps: StepBatch, time: Any = None) -> None:
         """Takes steps, whose rewards must not be above the best."""
         settings, earned = self.settings, steps.reward + steps.terminal_reward
         x = earned - settings.best
@@ -209,7 +209,7 @@ class LearnedCounts(AbstractShaping):
         for column, part in zip(self._replay, kept, strict=True):
             column[rows] = part
         self._due += settings.updates_per_step * x.size
-        super().take(steps)
+        super().take(steps, time)
 
     def train(self) -> None:
         while self._due >= TOGETHER:

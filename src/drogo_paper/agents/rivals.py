@@ -80,11 +80,11 @@ class RND(AbstractShaping):
     def metrics(self) -> Mapping[str, float]:
         return {"steps": float(self.steps), "novelty": float(self._state.novelty)}
 
-    def take(self, steps: StepBatch) -> None:
+    def take(self, steps: StepBatch, time: Any = None) -> None:
         rows = np.asarray(steps.next_observation, np.float32).reshape(len(steps.reward), -1)
         self._kept[(self.steps + np.arange(len(rows))) % len(self._kept)] = rows
         self._due += self.updates * len(rows)
-        super().take(steps)
+        super().take(steps, time)
 
     def train(self) -> None:
         while self._due >= TOGETHER:
