@@ -15,6 +15,7 @@ from drogo.mdp import Edges
 from drogo.mdp.arrays import as_floats, leads_to
 from drogo.mdp.costs import Costs, Judged, judge
 
+Each = Float[np.ndarray, " n"]
 MOST_TURNS, MOSTLY = 1000, 0.9
 """The largest number of environments that take turns, and the share of steps that go on if so."""
 MOST_COMPARED, SHUFFLES, STANDARD_DEVIATIONS = 200_000, 20, 5.0
@@ -70,12 +71,8 @@ def under(
         remedy = "Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
         remedy += "actions needs none if its method has action_values=True."
         if data.n_actions is None:
-            remedy = (
-                "Give behaviour=, as Transitions.from_arrays and collect take it; or leave the "
-            )
-            remedy += (
-                "actions out, for the map of who acted: dataclasses.replace(data, action=None)."
-            )
+            remedy = "Give behaviour= to Transitions.from_arrays or collect; or leave the actions "
+            remedy += "out, for the map of who acted: dataclasses.replace(data, action=None)."
         command = "Use --set action_values=true."
         raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="behaviour")
     weight = default / data.behaviour
@@ -160,9 +157,7 @@ def chance(data: Transitions) -> Chance:
     return Chance(several.size, pairs.size, hidden=bool(hidden))
 
 
-def _probabilities(
-    data: Transitions, default_policy: DefaultPolicy | None
-) -> Float[np.ndarray, " n"]:
+def _probabilities(data: Transitions, default_policy: DefaultPolicy | None) -> Each:
     """Returns the default policy's probability of each action that was taken."""
     n, count = len(data), data.n_actions
     assert data.action is not None
@@ -189,9 +184,7 @@ def _probabilities(
     return np.full(n, 1 / count)
 
 
-def _table_weights(
-    data: Transitions, default: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " n"], list[str]]:
+def _table_weights(data: Transitions, default: Each) -> tuple[Each, list[str]]:
     """Returns weights that give the actions of each state the default policy's frequencies."""
     pair, times = _pairs(data)
     per_pair = default / times[pair]  # adds up to the default policy's share of the seen actions
@@ -261,9 +254,7 @@ def check_terminated(data: Transitions) -> None:
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 
-def costs_needed(
-    data: Transitions, why: str = "The default representation needs r < 0."
-) -> DataError:
+def costs_needed(data: Transitions, why: str = "The map needs rewards below 0.") -> DataError:
     """Returns the error for rewards that are not negative, with the reason why they must be."""
     wrong = data.reward >= 0
     first = int(wrong.argmax())

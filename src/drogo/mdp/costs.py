@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DataError,
-    NotNegative,
-    Number,
-    check_fields,
-)
+from drogo import errors
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, NotNegative, Number
 
 Rewards = Float[np.ndarray, " n"]
 EPISODES_OF_AN_END = 10
@@ -50,7 +44,7 @@ class Costs:
     """The terminal reward of an end that pays 1 less than the best."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        errors.check_fields(self)
         if self.step == self.charge == 0:
             raise ArgumentError("a step costs nothing: give step= or charge=.", argument="step")
 
@@ -111,9 +105,8 @@ def judge(
     said, costs = _of_steps(steps, float(np.ptp(ends) if ends.size else 0.0) / longest)
     if replaced and steps.size and costs["charge"] and np.ptp(steps) == 0:
         said, costs = f"A step costs {-steps[0]:g}.", {"step": float(-steps[0]), "charge": 0.0}
-    usual = costs["step"] + costs["charge"] * float(
-        np.maximum(-steps, 0).mean() if steps.size else 1
-    )
+    charges = np.maximum(-steps, 0).mean() if steps.size else 1
+    usual = costs["step"] + costs["charge"] * float(charges)
     if costs["charge"] and not (replaced and (reward < 0).all()):
         each = costs["step"] + costs["charge"] * np.maximum(-steps, 0.0)
         costs["last"] = float(np.median(each))

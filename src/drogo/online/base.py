@@ -16,16 +16,9 @@ import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Bool, Float, Int
 
-from drogo.data.step import NumberOfStep, info_of, number_or_function
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    BadCheckpoint,
-    DamagedFile,
-    DataError,
-    MissingFile,
-    check_number,
-)
+from drogo import errors
+from drogo.data.step import info_of, number_or_function
+from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint, DataError
 from drogo.files import Header, as_path, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
 from drogo.online.judging import Judging
@@ -46,6 +39,7 @@ from drogo.use.shaping import (
 )
 
 KIND = "online map"
+Logits = Float[np.ndarray, "n actions"]
 EQUAL = 1e-9  # Logits that differ by less count as equal.
 
 
@@ -79,7 +73,7 @@ class AbstractOnlineMap(AbstractShaping):
         check_not_swept(self.problem)
         self.lam = float(self.problem.lam)  # pyright: ignore[reportArgumentType]
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
-        self.optimism = None if optimism is None else check_number("optimism", optimism)
+        self.optimism = None if optimism is None else errors.check_number("optimism", optimism)
         self.judging = Judging(self.problem.costs, shaping.reward)
 
     def __repr__(self) -> str:
@@ -109,7 +103,7 @@ class AbstractOnlineMap(AbstractShaping):
         """Returns which observations of a batch have a value: all as soon as a network learned."""
 
     @abc.abstractmethod
-    def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
+    def logits(self, observations: npt.ArrayLike) -> Logits:
         """Returns the log of the value of each action at some observations, up to a constant."""
 
     @abc.abstractmethod
@@ -120,9 +114,7 @@ class AbstractOnlineMap(AbstractShaping):
         """Returns the actions of the largest logits; among equal ones, `rng` chooses."""
         return self._best(self.logits(observations), rng)
 
-    def _best(
-        self, logits: Float[np.ndarray, "n actions"], rng: np.random.Generator
-    ) -> Int[np.ndarray, " n"]:
+    def _best(self, logits: Logits, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
         best = logits >= logits.max(axis=1, keepdims=True) - EQUAL
         return np.where(best, rng.random(logits.shape), -1.0).argmax(axis=1)
 
@@ -207,7 +199,7 @@ class AbstractOnlineMap(AbstractShaping):
             arrays, _ = read_arrays(as_path("path", path), KIND, check)
             self.judging.numbers = arrays["rewards"].astype(np.float64)
             self.continue_from(arrays)
-        except (DamagedFile, MissingFile) as error:
+        except (errors.DamagedFile, errors.MissingFile) as error:
             remedy = "Give the file of this map."
             raise BadCheckpoint(str(error), remedy=remedy, argument="path") from error
 
@@ -233,9 +225,7 @@ def _check_finite(rewards: np.ndarray) -> None:
 class _Learning:
     """The arguments of both wrappers."""
 
-    def __init__(
-        self, env: Any, online: AbstractOnlineMap, *, terminal_reward: NumberOfStep = None
-    ):
+    def __init__(self, env: Any, online: AbstractOnlineMap, *, terminal_reward: Any = None):
         arguments = {"online": online, "terminal_reward": terminal_reward}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)  # pyright: ignore
         online.check_spaces(*spaces_of(env))
@@ -263,9 +253,8 @@ class OnlineShaping(_Learning, PotentialShaping):
             what the last reward says beside those before.
     """
 
-    def _learn(
-        self, action: Any, reward: Any, observation: Any, terminated: Any, info: Any
-    ) -> None:
+    def _learn(self, *step: Any) -> None:
+        action, reward, observation, terminated, info = step
         before, self._before = self._before, np.array(observation)
         columns = ([action], [reward], self._before[None], [terminated], [info])
         self.online.learn_from(before[None], *columns, self.terminal_reward)
@@ -278,9 +267,8 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
     the next step, the map does not see that step, and its shaping reward is 0.
     """
 
-    def _learn(
-        self, actions: Any, rewards: Any, observations: Any, terminated: Any, infos: Any
-    ) -> None:
+    def _learn(self, *step: Any) -> None:
+        actions, rewards, observations, terminated, infos = step
         before, self._before = self._before, np.array(observations)
         reached, (over, last) = self._before.copy(), last_observations(self, infos)
         if over.size:
