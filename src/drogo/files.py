@@ -41,7 +41,8 @@ class Header(NamedTuple):
 
 
 Arrays = Mapping[str, np.ndarray]
-Check = Callable[[dict[str, Any], dict[str, Header]], None]
+Settings = dict[str, Any]
+Check = Callable[[Settings, dict[str, Header]], None]
 
 
 def as_path(name: str, value: Any) -> Path:
@@ -124,9 +125,7 @@ def write_arrays(
     write_file(path, stream.getvalue(), overwrite=overwrite)
 
 
-def read_arrays(
-    path: Path, kind: str, check: Check
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_arrays(path: Path, kind: str, check: Check) -> tuple[dict[str, np.ndarray], Settings]:
     """Reads what `write_arrays` wrote, unless `check` refuses the settings and headers first."""
     content = read_file(path)
     try:

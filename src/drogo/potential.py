@@ -169,9 +169,7 @@ class Potential:
         phi = self._mapped(lambda values: discounted_value(values, *rule), of_graph)
         return replace(phi, discount=discount)
 
-    def _mapped(
-        self, change: Callable[[Any], Any], of_graph: Callable[[Graph], Graph]
-    ) -> "Potential":
+    def _mapped(self, change: Function, of_graph: Callable[[Graph], Graph]) -> "Potential":
         """Returns the potential with changed values, in both of its forms."""
         function, graph = self.function, self.graph
         return replace(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ BYTES_OF_TRANSITION = 34
 """Two states, a reward, a terminal reward and two flags; observations are not counted."""
 BY_DATA = output.hint("(default: one that suits the data)")
 CLASSES = ("Drogo", "Regression", "Paper", "GDO", "LogGDO", "NaturalGDO")
+Report = dict[str, Any]
 METHODS = {name.lower(): name for name in CLASSES}
 
 
@@ -106,9 +106,7 @@ class Learn:
         output.print_result(self, console, result, train)
 
 
-def prepare(
-    options: Learn, world: World, console: Console
-) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
+def prepare(options: Learn, world: World, console: Console) -> tuple[ResultDirectory, output.Make]:
     """Returns the directory of a fit, and the function that trains it and returns its report."""
     lam = "lam-auto" if options.lam is None else f"lam{options.lam:g}"
     parts = [world.name, world.view, options.problem, options.method, lam]
@@ -117,9 +115,7 @@ def prepare(
     return result, partial(_train, options, world, result, console)
 
 
-def _train(
-    options: Learn, world: World, result: ResultDirectory, console: Console
-) -> dict[str, Any]:
+def _train(options: Learn, world: World, result: ResultDirectory, console: Console) -> Report:
     import numpy as np
 
     from drogo.cli import pictures
@@ -230,9 +226,7 @@ def _setting(text: str) -> tuple[str, Any]:
     return name.replace("-", "_"), parsed
 
 
-def _parts(
-    values: dict[str, Any], data: Any, problem: Any, method: Any, network: Any
-) -> dict[str, Any]:
+def _parts(values: Report, data: Any, problem: Any, method: Any, network: Any) -> dict[str, Any]:
     """Returns the method, network and optimiser of a fit, with the given settings."""
 
     def with_values(part: Any) -> Any:
@@ -284,7 +278,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
 
 
 def _certify(
-    report: dict[str, Any], solution: drogo.Solution, world: World, starts: int
+    report: Report, solution: drogo.Solution, world: World, starts: int
 ) -> dict[str, Figure]:
     """Adds a certificate to a report, if rollouts can start, and returns its figure."""
     from drogo.data.simulate import StepsMany

@@ -74,13 +74,8 @@ Key = Annotated[tuple[str, ...], hint("", KEY, "NAME ...")]
 Layout = Annotated[int | None, hint("(default: 0)", "Seed of a MiniGrid environment's grid.")]
 Tile = Annotated[int | None, hint("(default: 3)", "Pixels per cell of a MiniGrid environment.")]
 ACTIONS = "Actions of a MiniGrid environment, such as left right forward pickup drop toggle."
-Actions = Annotated[
-    tuple[str, ...],
-    hint("(default: all that are useful)", ACTIONS, "NAME ..."),
-]
-Out = Annotated[
-    Path, tyro.conf.arg(help="Directory of all results; each has its own directory in it.")
-]
+Actions = Annotated[tuple[str, ...], hint("(default: all that are useful)", ACTIONS, "NAME ...")]
+Out = Annotated[Path, tyro.conf.arg(help="Directory of all results, which have one each in it.")]
 Json = Annotated[bool, hint("", "Print JSON instead of a table.")]
 OVERWRITE = "Compute the result again even if it is there, or was interrupted."
 Overwrite = Annotated[bool, hint("", OVERWRITE)]

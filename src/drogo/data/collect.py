@@ -35,6 +35,7 @@ Start = Callable[[Any, Any], Any]
 """`start(env, rng)` puts the environment into a state and returns its observation. For a JAX
 environment, `start(env, key)` returns what `reset` returns."""
 
+Rng = np.random.Generator
 MOST_SEED = 2**128 - 1  # The largest seed of NumPy's generator.
 MAX_WALKERS = 1000  # The largest number of episodes that are sampled side by side from an MDP.
 TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
@@ -207,9 +208,7 @@ def _sample(
     return Transitions.from_table(table, *columns, **actions)
 
 
-def outcomes(
-    mdp: MDP, state: np.ndarray, action: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def outcomes(mdp: MDP, state: np.ndarray, action: np.ndarray, rng: Rng) -> np.ndarray:
     """Samples the next state of each pair of a state and an action."""
     next_state, cumulative = mdp.outcomes
     if next_state.shape[2] == 1:

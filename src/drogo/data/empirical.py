@@ -15,6 +15,7 @@ from drogo.mdp import Edges
 from drogo.mdp.arrays import as_floats, leads_to
 from drogo.mdp.costs import Costs, Judged, judge
 
+Each = Float[np.ndarray, " n"]
 MOST_COMPARED, SHUFFLES, STANDARD_DEVIATIONS = 200_000, 20, 5.0
 """The largest number of transitions that are compared with those before them, the number of
 permutations, and the difference from their mean that is no chance."""
@@ -173,9 +174,7 @@ def chance(data: Transitions) -> Chance:
     return Chance(several.size, pairs.size, hidden=bool(hidden))
 
 
-def _probabilities(
-    data: Transitions, default_policy: DefaultPolicy | None
-) -> Float[np.ndarray, " n"]:
+def _probabilities(data: Transitions, default_policy: DefaultPolicy | None) -> Each:
     """Returns the default policy's probability of each action that was taken."""
     n, count = len(data), data.n_actions
     assert data.action is not None
@@ -276,9 +275,7 @@ def check_terminated(data: Transitions) -> None:
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 
-def costs_needed(
-    data: Transitions, why: str = "The default representation needs r < 0."
-) -> DataError:
+def costs_needed(data: Transitions, why: str = "The map needs rewards below 0.") -> DataError:
     """Returns the error for rewards that are not negative, with the reason why they must be."""
     wrong = data.reward >= 0
     first = int(wrong.argmax())

@@ -20,6 +20,7 @@ from drogo.data.step import Key, Keys, Step, StepNumbers, as_key, part_of
 from drogo.errors import ArgumentError, ArgumentTypeError, MissingFile, import_extra
 
 Columns = dict[str, Any]
+Space = spaces.Space | None
 ROUNDING = 1e-4  # The share of the width of a space by which a vector may lie outside.
 BUFFER = ("observations", "actions", "rewards", "dones", "timeouts", "pos", "full", "buffer_size",
           "observation_space", "action_space", "handle_timeout_termination",
@@ -29,9 +30,7 @@ PER_STEP = {"actions": "action", "rewards": "reward", "behaviour": "behaviour"}
 """The optional fields of an episode that have an entry for each step, and the columns they make."""
 
 
-def complete(
-    columns: Columns, action_space: spaces.Space | None, numbers: StepNumbers, key: Keys
-) -> Columns:
+def complete(columns: Columns, space: Space, numbers: StepNumbers, key: Keys) -> Columns:
     """Returns the arguments of `Transitions.from_table` for recorded steps, with `numbers` in place
     of the recorded ones. Without an action space, whole numbers count from 0."""
     numbers = numbers.checked()
@@ -55,13 +54,11 @@ def complete(
         if given is not None:
             completed[name] = _each(columns, given) if callable(given) else given
     if "action" in columns:
-        completed |= action_columns(columns["action"], action_space, checked=True)
+        completed |= action_columns(columns["action"], space, checked=True)
     return completed
 
 
-def _each(
-    columns: Columns, function: Callable[[Step], float], which: Iterable[int] | None = None
-) -> np.ndarray:
+def _each(columns: Columns, function: Callable[[Step], float], which: Any = None) -> np.ndarray:
     """Returns the number that a function returns for each step, or for some of them and else 0."""
     n, table = len(columns["state"]), columns["observations"]
     numbers, rewards = np.zeros(n), columns.get("reward", np.full(n, np.nan))
@@ -73,7 +70,7 @@ def _each(
     return numbers
 
 
-def action_columns(taken: npt.ArrayLike, space: spaces.Space | None, *, checked: bool) -> Columns:
+def action_columns(taken: npt.ArrayLike, space: Space, *, checked: bool) -> Columns:
     """Returns `action`, counted from 0, with `n_actions` and `default` if the space has them."""
     action = arrays.plain("action", taken)
     n, kind = len(action), f"has shape {action.shape} and type {action.dtype}; {space} needs"

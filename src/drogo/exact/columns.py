@@ -37,6 +37,8 @@ from drogo.files import check_memory
 from drogo.mdp.arrays import as_floats, as_indices, leads_to
 from drogo.mdp.model import MDP, Edges
 
+Table = Float[np.ndarray, "goals states"]
+Tasks = Float[np.ndarray, "*tasks states"]
 FEWEST, MOST = 8, 32  # The range of the number of goals per batch.
 CACHE = 2**18  # The approximate number of floats that a processor's cache holds.
 NEARBY = 320.0
@@ -52,7 +54,7 @@ LEAST_SHARE = 0.5  # The least share of the violations that a bound z must cover
 class Columns(InLogs):
     """The columns of some goals, in logs, and their accuracy."""
 
-    log_e: Float[np.ndarray, "goals states"]
+    log_e: Table
     """`v(s, g)`, a row for each goal: 0 in the goal, and minus infinity where it is not reached.
     NaN in a column with an entry that is out of range."""
     residual: Float[np.ndarray, " goals"]
@@ -99,17 +101,13 @@ def solve_columns(mdp: MDP, lam: float, goals: npt.ArrayLike | None = None) -> C
     return solve_rows(default_rows(mdp, lam, "zero-row", 1.0), numbers)
 
 
-def log_columns(
-    mdp: MDP, lam: float, goals: npt.ArrayLike | None = None
-) -> Float[np.ndarray, "goals states"]:
+def log_columns(mdp: MDP, lam: float, goals: npt.ArrayLike | None = None) -> Table:
     """Computes `v(s, g)`, a row for each goal: 0 in the goal, and minus infinity where it is not
     reached. The arguments are those of `solve_columns`; an inaccurate entry is an error."""
     return solve_columns(mdp, lam, goals).checked().log_e
 
 
-def transfer(
-    mdp: MDP, lam: float, terminal_rewards: npt.ArrayLike
-) -> Float[np.ndarray, "*tasks states"]:
+def transfer(mdp: MDP, lam: float, terminal_rewards: npt.ArrayLike) -> Tasks:
     """Computes `log_column` for any number of terminal rewards, with one solve per terminal state.
 
     With the reward `r(T)` of each terminal state, `exp(v(s))` is the sum over them of
@@ -222,9 +220,7 @@ def _log_column_of(rows: Rows, goal: int, reach: Reach) -> Float[np.ndarray, " n
     return u
 
 
-def as_rewards(
-    rewards: npt.ArrayLike, terminals: int, lam: float = 1.0
-) -> Float[np.ndarray, "*tasks terminals"]:
+def as_rewards(rewards: npt.ArrayLike, terminals: int, lam: float = 1.0) -> np.ndarray:
     """Converts and checks the rewards of the terminal states in one task, or in several."""
     array = as_floats(name := "terminal_rewards", rewards)
     problem = ""

@@ -152,9 +152,7 @@ def _column(mdp: MDP, lam: float, terminal_rewards: npt.ArrayLike | None) -> Vec
     count = int(mdp.terminal.sum())
     with np.errstate(over="ignore"):
         ratio = rewards / lam
-    usable = (
-        np.isfinite(rewards).all() and not np.isposinf(ratio).any() and np.isfinite(ratio).any()
-    )
+    usable = np.isfinite(rewards).all() and np.isfinite(ratio.max(initial=-np.inf))
     if rewards.shape != (count,) or not usable:
         problem = f"terminal_rewards is {rewards!r}; give one finite value for each of the {count} "
         problem += f"terminal state(s), also after division by lam = {lam:g}."

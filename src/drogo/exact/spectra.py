@@ -20,14 +20,8 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from drogo.errors import (
-    ArgumentError,
-    NotConverged,
-    check_choice,
-    check_inside,
-    check_type,
-    check_whole,
-)
+from drogo import errors
+from drogo.errors import ArgumentError, NotConverged
 from drogo.exact.positive import NoPositiveSolution, factorise
 from drogo.exact.rows import Rows, check_parameters, with_sums
 from drogo.mdp.model import MDP, Edges
@@ -90,12 +84,12 @@ def spectrum(
         discount: The discount factor, for "successor" only.
         delta: Minus the reward of an absorbing terminal state, for "default" only.
     """
-    check_choice("matrix", matrix, MATRICES)
-    k = check_whole("k", k, 1, mdp.n_states)
+    errors.check_choice("matrix", matrix, MATRICES)
+    k = errors.check_whole("k", k, 1, mdp.n_states)
     if (matrix == "default") == (lam is None):
         raise ArgumentError(f"lam is {lam}; it is for matrix='default' alone.", argument="lam")
     lam, delta = check_parameters(1.0 if lam is None else lam, "absorbing", delta)
-    discount, end = check_inside("discount", discount), np.flatnonzero(mdp.terminal)
+    discount, end = errors.check_inside("discount", discount), np.flatnonzero(mdp.terminal)
     into = mdp.edges
     ones = np.ones(end.size)
     into = replace(into, terminated=np.zeros(into.state.size, dtype=bool))
@@ -169,7 +163,7 @@ def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
 
 def _iterated(
     rows: Rows, inverse: Any, shift: float, k: int, matrix: str
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, ...]:
     """Computes the largest eigenvalues of the inverse by iteration, and checks their number."""
     operator = LinearOperator((rows.n, rows.n), matvec=inverse, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     problem = ""
@@ -261,7 +255,7 @@ def _basis(vectors: Vectors) -> Float[np.ndarray, "basis states"]:
 
 
 def _check_shapes(vectors: Any, truth: Any) -> None:
-    check_type("vectors", vectors, np.ndarray, "an array with a vector in each row")
+    errors.check_type("vectors", vectors, np.ndarray, "an array with a vector in each row")
     count, states = truth.vectors.shape
     if vectors.ndim != 2 or vectors.shape[1] != states or len(vectors) > count:
         problem = f"vectors has shape {vectors.shape}; give at most {count}, over {states} states."

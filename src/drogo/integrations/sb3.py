@@ -70,9 +70,8 @@ class ShapedReplayBuffer(ReplayBuffer):
             problem = "nothing was observed for the map that shapes this replay."
             raise ArgumentError(problem, remedy=CALLBACK, argument="callback")
         rows = (batch_inds, np.random.randint(0, high=self.n_envs, size=len(batch_inds)))  # noqa: NPY002  # as SB3 samples, from its seed
-        before, after, actions = (
-            part[rows] for part in (self.observations, self.next_observations, self.actions)
-        )
+        parts = (self.observations, self.next_observations, self.actions)
+        before, after, actions = (part[rows] for part in parts)
         terminated = self.dones[rows] * (1 - self.timeouts[rows])
         reward = self._normalize_reward(self.rewards[rows], env)
         shape = (len(batch_inds), *(self.observation_space.shape or ()))  # SB3 adds one to a number

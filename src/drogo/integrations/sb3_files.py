@@ -45,9 +45,8 @@ def save(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: An
     arrays = _arrays(agent) | ({} if online is None else as_section(MAP, online.arrays()))
     for name, part in _checked(parts).items():
         arrays |= as_section(f"{PART}{name}/", part.arrays())
-    write_arrays(
-        as_path("path", path), KIND, arrays, _request(agent, online, parts), overwrite=True
-    )
+    request = _request(agent, online, parts)
+    write_arrays(as_path("path", path), KIND, arrays, request, overwrite=True)
 
 
 def restore(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: Any) -> None:
@@ -111,9 +110,7 @@ def _checked(parts: dict[str, Any]) -> dict[str, Any]:
 def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
     """Raises an error unless a file can hold an agent together with the map that shapes it."""
     if not hasattr(agent.policy, "optimizer"):
-        problem = (
-            f"the policy of a {type(agent).__name__} is no module of torch with one optimiser."
-        )
+        problem = f"the policy of a {type(agent).__name__} has no optimiser of torch."
         remedy = "Use a DQN, a PPO or an A2C, or agent.save(path) and online.save(path)."
         raise ArgumentError(problem, remedy=remedy, argument="agent")
     buffers = (getattr(agent, f"{kind}_buffer", None) for kind in ("replay", "rollout"))

@@ -35,10 +35,8 @@ class PotentialTransform(Transform):
         discount: float = 0.99, weight: float | None = None, terminal: str = "zero",
     ) -> None:  # fmt: skip
         for name, keys, n in (("in_keys", in_keys, 3), ("out_keys", out_keys, 1)):
-            if (
-                not isinstance(keys, tuple | list)
-                or [isinstance(key, str | tuple) for key in keys] != [True] * n
-            ):
+            listed = keys if isinstance(keys, tuple | list) else []
+            if [isinstance(key, str | tuple) for key in listed] != [True] * n:
                 raise ArgumentError(f"{name} is {keys!r}; give {n} in a list.", argument=name)
         super().__init__(in_keys=list(in_keys), out_keys=list(out_keys))
         self.shaping = Shaping(weight, discount, terminal)

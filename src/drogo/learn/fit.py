@@ -269,9 +269,7 @@ def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.
     return truths
 
 
-def _solutions(
-    training: Training, progress: Progress, network: AbstractArchitecture
-) -> list[Solution]:
+def _solutions(training: Training, progress: Progress, network: Any) -> list[Solution]:
     judge, size, prepared = training.judge, len(training.seeds), training.judge.prepared
     lost = diverged_at(progress)
     stopped = [f"Ctrl-C stopped the fit after {progress.update} updates."] * progress.interrupted

@@ -366,10 +366,8 @@ def in_groups(
     """Returns the residuals of transitions grouped by value, and their standard errors."""
     groups = int(np.clip(v.shape[1] // IN_A_GROUP, 1, MOST_GROUPS))
     order = np.argsort(v, axis=1)
-    parts = [
-        np.array_split(np.take_along_axis(array, order, axis=1), groups, axis=1)
-        for array in (slopes, units)
-    ]
+    ordered = (np.take_along_axis(array, order, axis=1) for array in (slopes, units))
+    parts = [np.array_split(array, groups, axis=1) for array in ordered]
     mean, unit = (np.stack([part.mean(axis=1) for part in both], axis=1) for both in parts)
     error = np.stack([part.std(axis=1) / np.sqrt(part.shape[1]) for part in parts[0]], axis=1)
     return mean / unit, error / unit

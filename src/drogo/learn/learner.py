@@ -252,9 +252,8 @@ class Learner(eqx.Module):
 
         loss, gradient = jax.value_and_grad(loss_of)(state.params)
         with jax.numpy_dtype_promotion("standard"):  # optax mixes types
-            change, optimiser = self.optimiser.update(
-                gradient, state.optimiser, state.params, step_size=step_size
-            )
+            given = (gradient, state.optimiser, state.params)
+            change, optimiser = self.optimiser.update(*given, step_size=step_size)
             params = optax.apply_updates(state.params, change)
             target = state.target
             if target is not None:

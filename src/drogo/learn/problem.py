@@ -16,17 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from drogo import errors
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.empirical import Chance, chance, costed, partly_seen
 from drogo.data.transitions import CountedEdges
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DamagedFile,
-    Positive,
-    check_fields,
-    check_that,
-)
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, Positive
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
@@ -40,7 +34,7 @@ if TYPE_CHECKING:
     from drogo.learn.solution import Solution
 
 Source = Transitions | CountedEdges
-check_lam = check_that(lambda lam: 0 < lam < 1e38, "positive, and less than 1e38")
+check_lam = errors.check_that(lambda lam: 0 < lam < 1e38, "positive, and less than 1e38")
 """Networks compute in single precision, which has no larger numbers."""
 
 
@@ -116,7 +110,7 @@ class AbstractProblem(eqx.Module):
     """The arrays that hold rows of `observations`."""
 
     def __check_init__(self) -> None:
-        check_fields(self)
+        errors.check_fields(self)
         policy = self.default_policy
         if policy is not None and not callable(policy):
             try:

@@ -13,17 +13,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from drogo import errors
 from drogo.data.arrays import MOST_ACTIONS
 from drogo.data.step import as_key
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DamagedFile,
-    DrogoError,
-    check_flag,
-    counted,
-    is_a,
-)
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, DrogoError, counted, is_a
 from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import AbstractArchitecture, Optimiser, as_architecture, as_optimiser
 from drogo.learn.learner import Learner, Objective, State, make_learner
@@ -191,7 +184,7 @@ class Solution:
             **options: `normalised=False` not to divide by the mean difference between neighbours in
                 the data; `goal=` for `Goals`, and `vector=` and `negated=` for `Spectrum`.
         """
-        check_flag("normalised", options.get("normalised", True))
+        errors.check_flag("normalised", options.get("normalised", True))
         if goal_reward is None and discount is None:
             return self.problem.potential(self, seed, **options)
         if goal_reward is None or discount is None or not options.get("normalised", True):

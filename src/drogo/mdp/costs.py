@@ -7,14 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DataError,
-    NotNegative,
-    Number,
-    check_fields,
-)
+from drogo import errors
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, NotNegative, Number
 
 Rewards = Float[np.ndarray, " n"]
 EPISODES_OF_AN_END = 10
@@ -53,7 +47,7 @@ class Costs:
     """The terminal reward of an end that pays 1 less than the best."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        errors.check_fields(self)
         if self.step == self.charge == 0:
             raise ArgumentError("a step costs nothing: give step= or charge=.", argument="step")
 

@@ -16,7 +16,7 @@ from drogo.mdp.costs import Costs, Judged, judge
 
 MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000  # Real numbers may never repeat.
 
-Key = Callable[[gymnasium.Env], Hashable]
+Key = Callable[[gymnasium.Env], Hashable] | None
 Row = list[list[tuple[float, Hashable, float, bool]]]
 """The outcomes of each action: probability, next state, reward, terminated, as in Gymnasium."""
 NO_SEARCH = "Use drogo learn, which needs no search."
@@ -27,7 +27,7 @@ Table = tuple[dict[Hashable, Row], np.ndarray]
 def tabulate(
     env: gymnasium.Env,
     reward: float | Callable[[Any], float] | Costs | None,
-    state: Key | None,
+    state: Key,
     max_states: int | None,
     seeds: list[int],
 ) -> tuple[dict[str, Any], Judged]:
@@ -120,9 +120,7 @@ def _read(env: gymnasium.Env) -> Table:
     return outcomes, reached / reached.sum()
 
 
-def _explore(
-    env: gymnasium.Env, state: Key | None, max_states: int | None, seeds: list[int]
-) -> Table:
+def _explore(env: gymnasium.Env, state: Key, max_states: int | None, seeds: list[int]) -> Table:
     """Searches copies of a deterministic environment from `env.reset(seed=seed)`, for all seeds."""
     space = env.action_space
     if not isinstance(space, gymnasium.spaces.Discrete):

@@ -16,16 +16,9 @@ import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Bool, Float, Int
 
-from drogo.data.step import NumberOfStep, info_of, number_or_function
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    BadCheckpoint,
-    DamagedFile,
-    DataError,
-    MissingFile,
-    check_number,
-)
+from drogo import errors
+from drogo.data.step import info_of, number_or_function
+from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint, DataError
 from drogo.files import Header, as_path, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
 from drogo.online.judging import NUMBERS, Judging
@@ -46,6 +39,7 @@ from drogo.use.shaping import (
 )
 
 KIND = "online map"
+Logits = Float[np.ndarray, "n actions"]
 EQUAL = 1e-9  # Logits that differ by less count as equal.
 
 
@@ -80,7 +74,7 @@ class AbstractOnlineMap(AbstractShaping):
         check_not_swept(self.problem)
         self.lam = float(self.problem.lam)  # pyright: ignore[reportArgumentType]
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
-        self.optimism = None if optimism is None else check_number("optimism", optimism)
+        self.optimism = None if optimism is None else errors.check_number("optimism", optimism)
         explores = self.optimism is not None
         self.judging = Judging(self.problem.costs, shaping.reward, explores=explores)
 
@@ -111,7 +105,7 @@ class AbstractOnlineMap(AbstractShaping):
         """Returns which observations of a batch have a value: all as soon as a network learned."""
 
     @abc.abstractmethod
-    def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
+    def logits(self, observations: npt.ArrayLike) -> Logits:
         """Returns the log of the value of each action at some observations, up to a constant."""
 
     @abc.abstractmethod
@@ -122,9 +116,7 @@ class AbstractOnlineMap(AbstractShaping):
         """Returns the actions of the largest logits; among equal ones, `rng` chooses."""
         return self._best(self.logits(observations), rng)
 
-    def _best(
-        self, logits: Float[np.ndarray, "n actions"], rng: np.random.Generator
-    ) -> Int[np.ndarray, " n"]:
+    def _best(self, logits: Logits, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
         best = logits >= logits.max(axis=1, keepdims=True) - EQUAL
         return np.where(best, rng.random(logits.shape), -1.0).argmax(axis=1)
 
@@ -202,7 +194,7 @@ class AbstractOnlineMap(AbstractShaping):
             arrays, _ = read_arrays(as_path("path", path), KIND, check)
             self.judging.numbers = arrays["rewards"].astype(np.float64)
             self.continue_from(arrays)
-        except (DamagedFile, MissingFile) as error:
+        except (errors.DamagedFile, errors.MissingFile) as error:
             remedy = "Give the file of this map."
             raise BadCheckpoint(str(error), remedy=remedy, argument="path") from error
 
@@ -228,9 +220,7 @@ def _check_finite(rewards: np.ndarray) -> None:
 class _Learning:
     """The arguments of both wrappers."""
 
-    def __init__(
-        self, env: Any, online: AbstractOnlineMap, *, terminal_reward: NumberOfStep = None
-    ):
+    def __init__(self, env: Any, online: AbstractOnlineMap, *, terminal_reward: Any = None):
         arguments = {"online": online, "terminal_reward": terminal_reward}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)  # pyright: ignore
         online.check_spaces(*spaces_of(env))

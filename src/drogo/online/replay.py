@@ -178,9 +178,7 @@ class Sampler:
         """Returns which actions count as untried where each step began."""
         return (state.visits.of(steps.observation) == 0) & self.optimistic
 
-    def other_actions(
-        self, state: OnlineState, steps: StepBatch, key: Array
-    ) -> tuple[Array, Array]:
+    def other_actions(self, state: OnlineState, steps: StepBatch, key: Array) -> tuple[Array, ...]:
         """Returns an action for each step of a batch, and whether it was not tried there."""
         untried = self.untried(state, steps)
         other = jax.random.randint(key, untried.shape[:1], 0, untried.shape[1])

@@ -183,9 +183,8 @@ def legend(world: GridWorld) -> str:
     """Returns what the letters and frames of a map mean."""
     best = np.flatnonzero(world.terminal & ~world.worse_ends)
     texts = [f"{symbol}: goal" for symbol in sorted({_symbol(world, state) for state in best})]
-    worse = {
-        (_symbol(world, state), world.reward[state]) for state in np.flatnonzero(world.worse_ends)
-    }
+    ends = np.flatnonzero(world.worse_ends)
+    worse = {(_symbol(world, state), world.reward[state]) for state in ends}
     texts += [f"{symbol} (black): terminal reward {reward:g}" for symbol, reward in sorted(worse)]
     texts += ["S: start"] if world.has_start else []
     return ", ".join(texts + (["orange: low reward"] if world.low_reward.any() else []))

@@ -199,11 +199,8 @@ def draw_cloud(
         observations = observations.reshape(len(observations), -1)[:, :1]
         axes.plot(observations[some].ravel(), values, "o", color=LINE, markersize=4)
         margin = 0.05 * (high - low)
-        axes.set(
-            xlabel=names[0] if names else "observation",
-            ylabel=panel.label,
-            ylim=(low - margin, high + margin),
-        )
+        axes.set(xlabel=names[0] if names else "observation", ylabel=panel.label)
+        axes.set_ylim(low - margin, high + margin)
         axes.grid(alpha=0.3)
         return
     rows, names = plane_of(observations[some]) if names is None else (observations[some], names)

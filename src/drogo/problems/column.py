@@ -195,9 +195,7 @@ class Column(AbstractProblem):
         if solution.learner is not None:
             return np.where(rows < 0, self._by_network(solution, batch), values[:, rows])
         if (rows < 0).any():
-            problem = (
-                f"observation {int((rows < 0).argmax())} of the batch is no state of this solution."
-            )
+            problem = f"observation {int((rows < 0).argmax())} is no state of this solution."
             raise ArgumentError(problem, remedy="Use drogo.fit: it has values everywhere.")
         return values[:, rows]
 

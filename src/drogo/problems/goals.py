@@ -213,9 +213,8 @@ class Goals(AbstractProblem):
             flat, few = seen.reshape(len(seen), -1), min(NEAREST, goals.size)
             closest = KDTree(flat[goals]).query(flat, few)[1].reshape(len(flat), few)
             nearest = goals[closest][data.state]
-            draws = goal_batches.relabelled(
-                prepared, method, nearest, self.near, missed, self.reached_by(learner)
-            )
+            rest = (nearest, self.near, missed, self.reached_by(learner))
+            draws = goal_batches.relabelled(prepared, method, *rest)
             goal_batches.check_arriving(draws(seeds[0], 0, TRIED))
         features = learner.skeleton.features(to_device(seen))
         return Batches(goal_batches.PairData(features), goal_batches.PairSampler(seeds, draws))

@@ -19,6 +19,7 @@ from drogo.learn.solution import Solution
 from drogo.mdp import MDP
 from drogo.potential import Potential
 
+ActionValues = Float[np.ndarray, "*k distinct actions"]
 TINY = 1e-6
 STEPS_OF_A_SCALE = 20.0  # With costs of 1 and the paper's lam of 20, outputs are not scaled.
 NEGLIGIBLE = 10.0
@@ -171,9 +172,7 @@ class ActionModel:
         state, action, next_state = (part.astype(np.int64) for part in columns)
         return cls(state, action, next_state, np.log(known.share) + known.reward / lam)
 
-    def values(
-        self, after: Float[np.ndarray, "*k steps"], shape: tuple[int, int]
-    ) -> Float[np.ndarray, "*k distinct actions"]:
+    def values(self, after: Float[np.ndarray, "*k steps"], shape: tuple[int, int]) -> ActionValues:
         """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], from v(s') of each step: minus
         infinity for unknown actions. The sum of exp(x(s, a)) over actions is exp(v(s))."""
         order = np.lexsort([self.action, self.state])
@@ -188,9 +187,7 @@ MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
 """The names of the columns of an action model among the arrays of a solution."""
 
 
-def with_negligible(
-    x: Float[np.ndarray, "*k distinct actions"],
-) -> Float[np.ndarray, "*k distinct actions"]:
+def with_negligible(x: ActionValues) -> ActionValues:
     """Returns action values for a network, which has negligible ones for minus infinity."""
     far_below = np.logaddexp.reduce(x, axis=-1, keepdims=True) - NEGLIGIBLE
     lowest = np.where(np.isneginf(x), np.inf, x).min(axis=-1, keepdims=True)

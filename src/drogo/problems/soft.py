@@ -73,9 +73,8 @@ class Soft(Column):
 
     def suited(self, prepared: Prepared) -> "Soft":
         """Returns the problem with a lam that is small beside the mean cost of a step."""
-        return replace(
-            self, lam=LAM_OF_COST * max(float(-prepared.data.reward.mean()), shared.TINY)
-        )
+        cost = max(float(-prepared.data.reward.mean()), shared.TINY)
+        return replace(self, lam=LAM_OF_COST * cost)
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         if not (method.per_action and method.scaled):

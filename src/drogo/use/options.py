@@ -10,17 +10,9 @@ import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Bool, Float
 
+from drogo import errors
 from drogo.data.index import ObservationIndex
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    NumericalError,
-    check_below_one,
-    check_choice,
-    check_share,
-    check_type,
-    check_whole,
-)
+from drogo.errors import ArgumentError, ArgumentTypeError, NumericalError
 from drogo.mdp import MDP, HasMDP
 from drogo.mdp.arrays import as_floats
 from drogo.use.shaping import number_of_actions
@@ -85,23 +77,23 @@ def make_option(
         discount: The discount of the option's own problem, for "solve".
         name: Its name in error messages.
     """
-    check_choice("method", method, ("solve", "climb"))
+    errors.check_choice("method", method, ("solve", "climb"))
     if isinstance(world, gymnasium.Wrapper) and isinstance(world.unwrapped, HasMDP):
         world = world.unwrapped
     wanted = "an environment that knows its MDP, such as gymnasium.make('drogo/FourRooms-v0')"
-    check_type("world", world, HasMDP, wanted)
+    errors.check_type("world", world, HasMDP, wanted)
     observations, mdp = world.all_observations(), world.mdp
     if hasattr(potential, "potential"):
         potential = potential.potential()
     wanted = "a vector over the states, a potential, or a function of a batch of observations"
-    check_type("potential", potential, np.ndarray | Callable, wanted)
+    errors.check_type("potential", potential, np.ndarray | Callable, wanted)
     given = potential if isinstance(potential, np.ndarray) else potential(observations)
     values = as_floats("potential", given)
     if values.shape != (mdp.n_states,) or not np.isfinite(values).all():
         wanted = f"give one finite number for each of {mdp.n_states} states."
         problem = f"the potential has shape {values.shape}; {wanted}"
         raise ArgumentError(problem, argument="potential")
-    discount = check_below_one("discount", discount)
+    discount = errors.check_below_one("discount", discount)
     gain, least = _mean_after(mdp, values) - values[:, None], GAIN * (float(np.ptp(values)) or 1.0)
     gain[mdp.terminal] = 0.0
     q = gain if method == "climb" else _solve(mdp, gain, discount, least)
@@ -127,7 +119,7 @@ def learned_option(online: Any, name: str = "option", seed: int = 0) -> Option:
         problem = f"online is {online!r}; give a drogo.OnlineMap or a drogo.OnlineTable."
         raise ArgumentTypeError(problem, argument="online")
     frozen: FrozenMap = online.frozen()
-    rng = np.random.default_rng(check_whole("seed", seed, 0))
+    rng = np.random.default_rng(errors.check_whole("seed", seed, 0))
 
     def policy(observation: Any) -> int:
         batch = np.asarray(observation)[None]
@@ -172,12 +164,12 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
     ) -> None:
         RecordConstructorArgs.__init__(self, options=options, discount=discount, limit=limit)
         super().__init__(env)
-        check_type("options", options, Sequence, "a list of options, as make_option returns them")
-        for option in options:
-            check_type("options", option, Option, "options, as make_option returns them")
+        wanted = "a list of options, as make_option returns them"
+        for option in errors.check_type("options", options, Sequence, wanted):
+            errors.check_type("options", option, Option, wanted)
         self.options, self.primitive = list(options), number_of_actions(env.action_space, "env")
-        self.discount = check_share("discount", discount)
-        self.limit = check_whole("limit", limit, 1)
+        self.discount = errors.check_share("discount", discount)
+        self.limit = errors.check_whole("limit", limit, 1)
         self.action_space = gymnasium.spaces.Discrete(self.primitive + len(self.options))
         self._observation: Any = None
 

@@ -18,18 +18,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import Bool, Float, Int, Shaped
 
+from drogo import errors
 from drogo.data import arrays
 from drogo.data.step import NumberOfStep, Step
-from drogo.errors import (
-    ArgumentError,
-    DataError,
-    Positive,
-    Share,
-    check_choice,
-    check_cost,
-    check_fields,
-    check_type,
-)
+from drogo.errors import ArgumentError, DataError, Positive, Share
 from drogo.mdp.arrays import as_floats
 from drogo.potential import Potential, mix, shaping_reward
 
@@ -48,14 +40,14 @@ class Shaping:
     """The discount of the agent."""
     terminal: str = "zero"
     """Either "zero" or "keep", as in `PotentialShaping`."""
-    reward: Annotated[float, check_cost] | None = None
+    reward: Annotated[float, errors.check_cost] | None = None
     """A cost of every step for a map that learns online, in place of the agent's rewards."""
     goal_reward: Positive | None = None
     """The reward of an agent that gets one at the goal alone, as in `Solution.potential`."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        check_choice("terminal", self.terminal, ("zero", "keep"))
+        errors.check_fields(self)
+        errors.check_choice("terminal", self.terminal, ("zero", "keep"))
         if self.goal_reward is not None and not 0 < self.discount < 1:
             problem = f"discount is {self.discount}; goal_reward needs one above 0 and below 1."
             raise ArgumentError(problem, argument="discount")
@@ -69,7 +61,7 @@ class Shaping:
 
 def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[Space, Space]:
     """Returns the spaces of one environment, also of a vector of them."""
-    check_type("env", env, gymnasium.Env | VectorEnv, "an environment, or a vector of them")
+    errors.check_type("env", env, gymnasium.Env | VectorEnv, "an environment, or a vector of them")
     if isinstance(env, gymnasium.Env):
         return env.observation_space, env.action_space
     return env.single_observation_space, env.single_action_space
@@ -95,7 +87,7 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         view: View | None = None,
     ) -> None:
         kind = gymnasium.Env if isinstance(self, gymnasium.Wrapper) else VectorEnv
-        spaces = spaces_of(check_type("env", env, kind, f"a {kind.__name__} of Gymnasium"))
+        spaces = spaces_of(errors.check_type("env", env, kind, f"a {kind.__name__} of Gymnasium"))
         options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
         super().__init__(potential=potential, **options)
         # The base class of Gymnasium comes after `RecordConstructorArgs`.
@@ -106,7 +98,7 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
     def _checked(self, potential: Any, space: Space) -> Potential:
         """Returns the potential, checked against the observations of the environment."""
         wanted = "solution.potential(), or a function of a batch of observations"
-        check_type("potential", potential, Callable, wanted)
+        errors.check_type("potential", potential, Callable, wanted)
         if not isinstance(potential, Potential):
             potential = Potential(potential)
         potential.check_discount(self.shaping.discount)
@@ -340,9 +332,8 @@ class AbstractShaping(abc.ABC):
         """Returns steps as columns of shape (n,), with the action -1 where it is not given."""
         before, after = self.checked(before), self.checked(after)
         given = [np.full(len(before), -1) if action is None else action, *numbers]
-        for name, part in zip(
-            ("action", "reward", "terminated", "terminal_reward"), given, strict=False
-        ):
+        names = ("action", "reward", "terminated", "terminal_reward")
+        for name, part in zip(names, given, strict=False):
             as_floats(name, part)
         action, reward, is_last, *rest = (np.asarray(part).reshape(-1) for part in given)
         value = rest[0] if rest else np.zeros(len(before))

@@ -45,7 +45,7 @@ class GridWorld(TabularWorld):
         symbols = characters[~self.walls]
         self.has_start = bool((symbols == ord(START)).any())
         """Whether the map has a cell `S`."""
-        super().__init__(*self._table(symbols), list(map(tuple, self.cells.tolist())))
+        super().__init__(*self._table(symbols), states=list(map(tuple, self.cells.tolist())))
         self.low_reward: Bool[np.ndarray, " states"]
         """Whether each state has a lower reward than the plain ones (`.`)."""
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
@@ -54,9 +54,7 @@ class GridWorld(TabularWorld):
         self.worse_ends = self.terminal & (self.reward < self.reward[self.terminal].max())
         self.step_limit: int = header.step_limit or 4 * self.n_states
 
-    def _table(
-        self, symbols: UInt32[np.ndarray, " states"]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _table(self, symbols: UInt32[np.ndarray, " states"]) -> tuple[np.ndarray, ...]:
         """Returns moves, rewards, terminal states and start."""
         reward = np.zeros(symbols.size)
         for symbol, value in {**self.header.rewards, **self.header.goals}.items():

@@ -212,9 +212,8 @@ class WholeGrid(gymnasium.ObservationWrapper, RecordConstructorArgs):
         self.layout, inner = layout, self.unwrapped
         inner.gen_obs = lambda: None  # pyright: ignore  # the partial view takes long to draw
         self.env.reset(seed=layout)
-        self.observation_space = gymnasium.spaces.Box(
-            0, 255, self.observation(None).shape, np.uint8
-        )
+        shape = self.observation(None).shape
+        self.observation_space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, Any]:
         rng = self.unwrapped.np_random if seed is None else np.random.default_rng(seed)

@@ -59,10 +59,8 @@ def register() -> None:
     """Registers every shipped world with Gymnasium, unless it is registered already."""
     maps = {environment_id(name): {"world": name} for name in names()} | {OTHER_MAPS: {}}
     rooms = {identifier: {"layout": layout} for identifier, layout in ROOM_IDS.items()}
-    for entry_point, limit, ids in (
-        (GRID_WORLD, None, maps),
-        ("drogo.worlds.control:WalledRoom", 500, rooms),
-    ):
+    kinds = ((GRID_WORLD, None, maps), ("drogo.worlds.control:WalledRoom", 500, rooms))
+    for entry_point, limit, ids in kinds:
         for identifier, kwargs in ids.items():
             if identifier not in gymnasium.registry:
                 gymnasium.register(identifier, entry_point, kwargs=kwargs, max_episode_steps=limit)

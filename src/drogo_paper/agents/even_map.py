@@ -54,9 +54,7 @@ class EvenSampler(Sampler):
             lambda part, new: part.at[:k].set(jnp.where(until[-1] > 0, new, part[:k])), steps, rare
         )
 
-    def other_actions(
-        self, state: OnlineState, steps: StepBatch, key: Array
-    ) -> tuple[Array, Array]:
+    def other_actions(self, state: OnlineState, steps: StepBatch, key: Array) -> tuple[Array, ...]:
         """Returns untried actions where there are any, if there is an `untried_share`."""
         other, is_untried = super().other_actions(state, steps, key)
         if not self.untried_share:
