@@ -273,6 +273,6 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
         real = np.flatnonzero(~begins)
         parts = (before, np.asarray(actions), rewards, reached, over[0])
         columns: list[Any] = [part[real] for part in parts]
-        columns += [[info_of(infos, k) for k in real.tolist()], self.terminal_reward]
-        self.online.learn_from(*columns, self._time[real])
+        columns += [[info_of(infos, k) for k in real.tolist()]]
+        self.online.learn_from(*columns, self.terminal_reward, self._time[real])  # pyright: ignore
         self._time = np.where(begins | over[0] | over[1], 0, self._time + 1)

@@ -82,4 +82,4 @@ class Judging:
         sums = [Summary(*single[k : k + size]) for k in range(0, 3 * size, size)]
         longest, least, costly, times, earned, falls, self.reported = single[3 * size :]
         rest = (least, bool(costly), times, earned, set(map(tuple, pairs.tolist())), bool(falls))
-        self.tally = Tally(self.tally.replaced, int(longest), *sums, *rest)
+        self.tally = Tally(self.tally.replaced, int(longest), *sums, *rest)  # pyright: ignore
