@@ -119,8 +119,6 @@ def prepare(
 def _train(
     options: Learn, world: World, result: ResultDirectory, console: Console
 ) -> dict[str, Any]:
-    import numpy as np
-
     from drogo.cli import pictures
     from drogo.files import check_memory
     from drogo.learn.judge import depth_of
@@ -169,7 +167,7 @@ def _train(
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
-        depth = None if column is None else depth_of(column, np.unique(data.state))
+        depth = None if column is None else depth_of(column, data.state)
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, depth)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
