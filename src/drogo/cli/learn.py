@@ -116,8 +116,6 @@ def prepare(options: Learn, world: World, console: Console) -> tuple[ResultDirec
 
 
 def _train(options: Learn, world: World, result: ResultDirectory, console: Console) -> Report:
-    import numpy as np
-
     from drogo.cli import pictures
     from drogo.files import check_memory
     from drogo.learn.judge import depth_of
@@ -166,7 +164,7 @@ def _train(options: Learn, world: World, result: ResultDirectory, console: Conso
         if starts:
             figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
-        depth = None if column is None else depth_of(column, np.unique(data.state))
+        depth = None if column is None else depth_of(column, data.state)
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, depth)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}

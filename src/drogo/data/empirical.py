@@ -36,10 +36,13 @@ def under(
     """Weights transitions so that they describe the default policy (by default `data.default`, or
     else uniform), and returns them with sentences about what was done.
 
-    If states repeat, each pair of a state and an action gets the weight with which the default
-    policy takes it, which also removes the noise of sampled actions; if not `always`, data of the
-    default policy itself stay. Otherwise transitions get importance weights, unless a value is
-    learned for each action (`by_action`).
+    The first of these that applies says what the weights are:
+
+    - the actions are the default policy's, and not `always` is set: as before;
+    - states repeat, and actions are discrete: the shares with which the default policy takes each
+      action of a state, which also removes the noise of sampled actions;
+    - a value is learned for each action (`by_action`): as before;
+    - importance weights, by `data.behaviour`.
     """
     if data.action is None:
         if default_policy is not None:
@@ -48,12 +51,11 @@ def under(
             raise ArgumentError(problem, remedy=remedy, argument="default_policy")
         return data, ["The transitions have no actions and are taken for the default policy's."]
     default = _probabilities(data, default_policy)
-    by_table = data.n_actions is not None and data.repeats
     taken = default > 0
     if data.terminated.any() and not taken[data.terminated].any():
         problem = "the default policy takes none of the actions that led to a terminal state."
         raise ArgumentError(problem, argument="default_policy")
-    notes = []
+    by_table, notes = data.n_actions is not None and data.repeats, []
     if not taken.all():
         data, default = data.rows(taken), default[taken]
         left_out = f"{(~taken).sum()} transitions whose action the default policy never takes"
@@ -68,12 +70,10 @@ def under(
         return data, notes
     if data.behaviour is None:
         problem = "the probabilities with which these actions were taken are unknown."
-        remedy = "Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
-        remedy += "actions needs none if its method has action_values=True."
+        remedy = "learn a Column with a method whose action_values=True."
         if data.n_actions is None:
-            remedy = "Give behaviour= to collect or the importer of Transitions; or leave the "
-            remedy += "actions out, for the map of who acted: "
-            remedy += "dataclasses.replace(data, action=None)."
+            remedy = "learn the map of who acted: dataclasses.replace(data, action=None)."
+        remedy = f"Give behaviour= to Transitions.from_arrays or collect, or {remedy}"
         command = "Use --set action_values=true."
         raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="behaviour")
     weight = default / data.behaviour
@@ -129,14 +129,12 @@ def _in_turn(data: Transitions) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray,
 
 @dataclass(frozen=True)
 class Chance:
-    """The pairs of a state and an action whose outcomes differ in the data: the next states, or
-    the rewards."""
+    """The pairs of a state and an action that have several next states or rewards in the data."""
 
     several: int  # The number of pairs with several outcomes.
     pairs: int  # The number of all pairs that were seen.
     hidden: bool
-    """Whether the outcomes, all together, depend on the step before: then the observations of some
-    pair hide something."""
+    """Whether the outcomes depend on the step before, so that some observations hide something."""
 
     @property
     def text(self) -> str:

@@ -124,7 +124,13 @@ class _Model:
 
     def expected(self, of_outcome: np.ndarray) -> Pairs:
         """Returns the mean over the outcomes of each action."""
-        return _sums(self.pair, self.share * of_outcome, self.state.size)
+        sums = np.bincount(self.pair, self.share * of_outcome, self.state.size)
+        return sums.astype(np.float64)  # NumPy's sums of no numbers are integers
+
+    def mean(self, of_action: Pairs, log_pi: Pairs) -> Values:
+        """Returns the mean over the actions of a policy in each state."""
+        sums = np.bincount(self.state, np.exp(log_pi) * of_action, self.fixed.size)
+        return sums.astype(np.float64)
 
     def logits(self, v: Values, low: Values) -> tuple[Pairs, Pairs]:
         """Returns `log d(a|s) + q(s, a) - v(s)`, and bounds of the rounding errors."""
@@ -138,7 +144,7 @@ class _Model:
     def evaluation(self, v: Values, low: Values, log_pi: Pairs) -> tuple[States, States]:
         """Returns `E[q] - D(pi | d) - v` for a policy pi, and bounds of its rounding errors."""
         logits, noise = self.logits(v, low)
-        change = _sums(self.state, np.exp(log_pi) * (logits - log_pi), v.size)
+        change = self.mean(logits - log_pi, log_pi)
         return change[self.kept], self.doubt(change, noise, log_pi)
 
     def improvement(self, v: Values, low: Values) -> tuple[States, States, Pairs]:
@@ -152,9 +158,8 @@ class _Model:
     def doubt(self, change: Values, noise: Pairs, log_pi: Pairs) -> States:
         """Returns bounds of the rounding errors of a mean over actions."""
         count = np.bincount(self.state, minlength=change.size)
-        of_logits = 2 * _sums(self.state, np.exp(log_pi) * noise, change.size)
         of_sums = np.finfo(float).eps * (count + TERMS) * (1 + np.abs(change))
-        return (of_logits + of_sums)[self.kept]
+        return (2 * self.mean(noise, log_pi) + of_sums)[self.kept]
 
     def inverse(self, log_pi: Pairs) -> Any:
         """Returns the function that multiplies a vector over states by `(I - P_pi)^-1`."""
@@ -195,8 +200,3 @@ class _Model:
             proved &= bool((sign * gap <= -noise).all())
         error = off.max() + np.finfo(float).eps * np.abs(v).max()
         return float(np.abs(change).max()), float(error) if proved else np.inf
-
-
-def _sums(index: np.ndarray, numbers: np.ndarray, size: int) -> Float[np.ndarray, " size"]:
-    """Returns the sum of the numbers at each index: of none, NumPy returns integers."""
-    return np.bincount(index, numbers, size).astype(np.float64)

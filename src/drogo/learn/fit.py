@@ -184,7 +184,7 @@ def _programs(
             settled, scales = adapted.scaled(prepared, point)
             point = point._replace(method=settled, scales=scales)
             source = adapted.trained_on(prepared, point)
-            key = (*_shared(swept, how, last), _digest_of_rows(source))
+            key = (*_shared(swept, how, last), _digest_of(*_rows(source)))
             groups.setdefault(key, {})[values + more] = point._replace(source=source)
     return list(groups.values())
 
@@ -192,7 +192,7 @@ def _programs(
 def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:
     """Returns what points with equal data must have in common to be trained in one program."""
     leaves = jax.tree.map(lambda leaf: None, (bare(problem), method))
-    lam = None if problem.shares_batches(method) else problem.lam
+    lam = None if problem.shares_batches else problem.lam
     on_host = tuple(id(getattr(problem, name)) for name in problem.host_only)  # may be functions
     rest = replace(optimiser, step_size=1.0) if hasattr(optimiser, "name") else optimiser
     return jax.tree.structure(leaves), lam, on_host, rest
@@ -381,15 +381,11 @@ def _data_digest(data: Transitions) -> str:
     return _digest_of(shown, *_rows(data), *default)
 
 
-def _digest_of_rows(source: Source) -> str:
-    return _digest_of(*_rows(source))
-
-
 def _rows(source: Source) -> list[np.ndarray]:
     """Returns the columns of transitions that are trained on."""
-    names = ("state", "next_state", "reward", "terminated", "terminal_reward", "weight", "action")
-    columns = (getattr(source, name) for name in names)
-    return [column for column in columns if column is not None]
+    names = ("state", "next_state", "reward", "terminated", "terminal_reward", "weight")
+    columns = [getattr(source, name) for name in names]
+    return columns if source.action is None else [*columns, source.action]
 
 
 def _digest_of(*arrays: np.ndarray) -> str:

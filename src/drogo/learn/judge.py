@@ -66,9 +66,8 @@ class Judge:
     def depth(self) -> Runs:
         """The depth of the exact solutions: of lost states only where there are no others."""
         assert self.solution is not None
-        left, lost = np.unique(self.data.state), self.prepared.facts.get("lost", ())
-        live = np.setdiff1d(left, lost)
-        return depth_of(self.solution, live if live.size else left)
+        live = np.setdiff1d(self.data.state, self.prepared.facts.get("lost", ()))
+        return depth_of(self.solution, live if live.size else self.data.state)
 
     @property
     def lam(self) -> Runs:
@@ -233,8 +232,8 @@ class Judge:
 
 
 def depth_of(v: Float[np.ndarray, "*runs states"], live: np.ndarray) -> Any:
-    """Returns the depth of maps: the range from the lowest value of a live state to the best of
-    all. Bad ends do not count, because a given value may be far below all that follows from it."""
+    """Returns the depth of maps, from the lowest value of a live state to the best of all: the
+    given value of a bad end may be far below all values that follow from it."""
     finite = np.isfinite(v)
     lowest = np.where(finite, v, np.inf)[..., live].min(axis=-1)
     return np.where(finite, v, -np.inf).max(axis=-1) - lowest

@@ -63,8 +63,7 @@ class Point(NamedTuple):
     problem: Any
     method: Any  # The method, with every setting resolved.
     optimiser: Any
-    prepared: Any = None
-    """The `Prepared` transitions: those of another lam may differ."""
+    prepared: Any = None  # The `Prepared` transitions. Those of another lam may differ.
     exact: Any = None  # The exact solution of the data, if it is known.
     scales: Mapping[str, Any] = {}  # The numbers of `Objective` that follow from the data.
     source: Any = None  # The `Source` of batches.
@@ -99,6 +98,8 @@ class AbstractProblem(eqx.Module):
     """The name of `Solution.error` in messages."""
     anchor_cap: ClassVar[float] = 20.0
     """The smallest cap of an exponent at a terminal state, far below an overflow."""
+    shares_batches: ClassVar[bool] = True
+    """Whether points of different lam have the same batches if `trained_on` is the same."""
     views: ClassVar[tuple[str, ...]] = ()
     """Methods of the problem that a solution offers as its own, bound to itself."""
     layout: ClassVar[Mapping[str, str]] = {}
@@ -203,9 +204,8 @@ class AbstractProblem(eqx.Module):
         if self.judged and data.outcome is not None:
             data, said = costed(data, self.costs, ends="ends" in self.judged)
         elif self.costs is not None:
-            problem = "costs are given, and the data have terminal rewards already."
-            if not self.judged:
-                problem = f"costs are given, and {type(self).__name__} takes rewards as they are."
+            why = "the data have terminal rewards" if self.judged else "it judges no rewards"
+            problem = f"costs of a {type(self).__name__} have no effect here, because {why}."
             raise ArgumentError(problem, remedy="Leave them out.", argument="costs")
         weighed, notes = under(data, self.default_policy, by_action=by_action, always=always)
         found = chance(data)
@@ -262,11 +262,6 @@ class AbstractProblem(eqx.Module):
     def completed(self, solution: Solution) -> Solution:
         """Returns a fresh solution of a fit with whatever follows from its arrays."""
         return solution
-
-    def shares_batches(self, method: AbstractMethod) -> bool:
-        """Returns whether runs with different lam, whose data are equal, can be trained on the same
-        batches."""
-        return not method.needs_solution
 
     # Solutions
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -29,8 +28,7 @@ def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepare
         return prepared
     edges, known, n = data.edges, data.edges.known, len(data.observations)
     over = known.terminated
-    parts = (known.state[~over], known.next_state[~over], n, known.state[over])
-    leads = leads_to(*parts)
+    leads = leads_to(known.state[~over], known.next_state[~over], n, known.state[over])
     leads[data.next_state[data.terminated]] = True
     left, reached = (np.bincount(at, minlength=n) > 0 for at in (data.state, data.next_state))
     lost = left & ~leads
@@ -40,8 +38,8 @@ def closed(prepared: Prepared, floor: Callable[[Transitions], float]) -> Prepare
     facts = {**prepared.facts, "anchor": data.terminal_states[0], "lost": np.flatnonzero(lost)}
     data = ending(data, (lost | unknown)[data.next_state], floor(data))
     frontier = (lost[edges.state] & ~edges.usable).any() or unknown.any()
-    what = counted(int((lost | unknown).sum()), "observation")
-    note = f"No end was ever reached from {what}, whose values are below all others"
+    count = counted(int((lost | unknown).sum()), "observation")
+    note = f"No end was ever reached from {count}, whose values are below all others"
     note += ", though the data do not show all that follows them." if frontier else "."
     complete = prepared.complete and not frontier
     changed = {"notes": (*prepared.notes, note), "complete": complete, "facts": facts}
@@ -82,19 +80,10 @@ def with_unseen_pairs(data: Transitions, floor: Callable[[Transitions], float]) 
     state, action = np.nonzero(~seen & seen.any(axis=1, keepdims=True) & seen.any(axis=0))
     if not state.size:
         return data
-    size, over = state.size, np.ones(state.size, dtype=bool)
-    added: dict[str, Any] = {
-        "state": state.astype(data.state.dtype),
-        "next_state": state.astype(data.next_state.dtype),
-        "reward": np.full(size, data.reward.mean()),
-        "terminated": over,
-        "truncated": ~over,
-        "terminal_reward": np.full(size, floor(data)),
-        "action": action.astype(data.action.dtype),
-        "behaviour": np.full(size, 1 / count),
-        "default": np.full(size, 1 / count),
-        "weight": np.ones(size),
-    }
-    columns = {name: getattr(data, name) for name in added}
-    joined = {name: np.r_[part, added[name]] for name, part in columns.items() if part is not None}
-    return replace(data, **joined, outcome=None, environment=None)
+    first, ones = data.rows(np.zeros(state.size, dtype=int)), np.ones(state.size)
+    added = replace(
+        first, state=state.astype(np.int32), next_state=state.astype(np.int32),
+        action=action.astype(data.action.dtype), default=ones / count, weight=ones,
+        reward=ones * data.reward.mean(), terminated=ones > 0, terminal_reward=ones * floor(data),
+    )  # fmt: skip
+    return data + added

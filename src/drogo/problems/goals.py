@@ -77,6 +77,7 @@ class Goals(AbstractProblem):
     anchor_cap: ClassVar[float] = 6.0
     """One of exp(6) = 400 steps must reach a goal next to a state. With a higher cap, a few pairs
     that are far too low would outweigh all others."""
+    shares_batches: ClassVar[bool] = False
     views: ClassVar[tuple[str, ...]] = ("transfer", "value")
     layout: ClassVar[Mapping[str, str]] = {
         "v": "seeds goals distinct",
@@ -233,9 +234,6 @@ class Goals(AbstractProblem):
 
     def judge(self, **parts: Any) -> Judge:
         return GoalsJudge(**parts, logged=10)
-
-    def shares_batches(self, method: AbstractMethod) -> bool:
-        return False
 
     def truth_shape(self, data: Transitions) -> tuple[int, ...]:
         return (self._goals(data).size, len(data.observations))

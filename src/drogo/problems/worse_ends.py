@@ -25,10 +25,8 @@ def notes_of(edges: Edges, lam: float) -> list[str]:
     smaller = suitable_lam(edges, lam)
     note = f"From {counted(count, 'state')}, the map of lam = {lam:g} leads into a worse end than "
     note += "the cheapest way, because rewards count for little. "
-    rest = (
-        f"With lam = {smaller:g}, it does not." if smaller else "No smaller lam was found to help."
-    )
-    return [note + rest]
+    rest = "Halving it again and again is no help."
+    return [note + (f"With lam = {smaller:g}, it does not." if smaller else rest)]
 
 
 def suitable_lam(edges: Edges, lam: float) -> float | None:
@@ -48,13 +46,17 @@ def misled(edges: Edges, lam: float) -> Bool[np.ndarray, " states"]:
     if ends.size < 2 or not (cost >= 0).all() or _is_random(edges):
         return np.zeros(n, dtype=bool)
     v = np.r_[solve_edges(edges.known, lam), np.zeros(ends.size)]
-    spent, reached = _ascent(state, after, cost, v[after] - cost / lam, v.size)
+    best = np.argsort(v[after] - cost / lam)  # of the steps from a state, the last one stays
+    ascent, spent = np.arange(v.size), np.zeros(v.size)
+    ascent[state[best]], spent[state[best]] = after[best], cost[best]
+    for _ in range(v.size.bit_length()):  # twice as many steps each time
+        spent, ascent = spent + spent[ascent], ascent[ascent]
     backwards = sp.csr_array((cost, (after, state)), shape=(v.size, v.size))
-    last = {"indices": np.arange(n, v.size), "min_only": True}
-    least, _, nearest = dijkstra(backwards, **last, return_predecessors=True)
-    best, found = (ends[np.maximum(node - n, 0)] for node in (nearest, reached))
-    worse = (best - found > WORSE * np.ptp(ends)) & (spent > least * (1 + 1e-9))
-    return (worse & (reached >= n) & (nearest >= n))[:n]
+    options = {"min_only": True, "return_predecessors": True}
+    least, _, nearest = dijkstra(backwards, indices=np.arange(n, v.size), **options)
+    reached, cheapest = (ends[np.maximum(node - n, 0)] for node in (ascent, nearest))
+    worse = (cheapest - reached > WORSE * np.ptp(ends)) & (spent > least * (1 + 1e-9))
+    return (worse & (ascent >= n) & (nearest >= n))[:n]
 
 
 def _is_random(edges: Edges) -> bool:
@@ -80,15 +82,3 @@ def _steps(edges: Edges) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray
     both = np.stack([edges.state, after])[:, order]
     first = order[np.unique(both, axis=1, return_index=True)[1]]
     return ends, edges.state[first], after[first], cost[first]
-
-
-def _ascent(
-    state: np.ndarray, after: np.ndarray, cost: np.ndarray, gain: np.ndarray, nodes: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Follows the steps of the largest gain, and returns their costs and the nodes they lead to."""
-    best = np.argsort(gain)  # of the steps from a state, the last one stays
-    spent, reached = np.zeros(nodes), np.arange(nodes)
-    spent[state[best]], reached[state[best]] = cost[best], after[best]
-    for _ in range(nodes.bit_length()):  # twice as many steps each time
-        spent, reached = spent + spent[reached], reached[reached]
-    return spent, reached
