@@ -15,7 +15,7 @@ from .learn.methods import (
     Paper as Paper,
     Regression as Regression,
 )
-from .learn.solution import Solution as Solution, load as load
+from .learn.solution import Solution as Solution
 from .mdp import MDP as MDP
 from .online import (
     OnlineMap as OnlineMap,
@@ -30,6 +30,7 @@ from .problems import (
     Goals as Goals,
     Soft as Soft,
     Spectrum as Spectrum,
+    load as load,
     solve as solve,
 )
 from .use import (

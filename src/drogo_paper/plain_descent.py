@@ -9,8 +9,6 @@ all pairs of state and action, one after another, with the gradient at s alone.
 | drogo | exp(-r/lam) - exp(v(s') - v(s)), with v = 0 in terminal states | not terminal |
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ The text and the code differ. The files named below are those of the folder `fun
 in the public repository httse9/representations, which was read for facts alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -32,9 +32,8 @@ QUESTIONS = {
     "options": "options",
     "options-plain": "options",
     "options-returns": "options_returns",
-    "hindrance": "hindrance",
 }
-ON_REQUEST = ("options-plain", "options-returns", "hindrance")
+ON_REQUEST = ("options-plain", "options-returns")
 """Questions that take long, and are run only if they are named."""
 
 

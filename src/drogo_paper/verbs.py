@@ -17,7 +17,7 @@ class Reproduce:
     """Questions: by default ring, cosine, eigenvectors, shaping, shaping-successor,
     shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
     ablation-network, ablation-network-paper, theory, transfer, counts and
-    options. Only if named, since they take long: options-plain, options-returns, hindrance."""
+    options. Only if named, since they take long: options-plain, options-returns."""
     protocol: Literal["text", "code", "library"] = "text"
     """text: the paper as its text says, where a seed stops once it is exact. code: the data,
     lengths and measures of the authors' code, which take hours. library: learned with the settings

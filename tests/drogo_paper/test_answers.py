@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drogo.worlds.grid import GridWorld
-from drogo_paper import ablation, ablation_answer, counts, hindrance, published, reproduce, shaping
+from drogo_paper import ablation, ablation_answer, counts, published, reproduce, shaping
 from drogo_paper.ablation import INTENDED
 from drogo_paper.agents.shaping_experiment import UNITS, Row, cell
 from drogo_paper.engines.job import Outcome
@@ -18,8 +18,7 @@ from drogo_paper.statistics import Interval, bootstrap_band, bootstrap_mean
 from small_data import assert_nothing_is_cut_off
 
 NO_SEEDS = Interval(*(np.inf,) * 3)
-RETURNS, FIRST = "RACE and CEO end at -75.6 and -90.0 in grid-room", "0.500 [0.500, 0.500]"
-HINDERED = "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4"
+RETURNS = "RACE and CEO end at -75.6 and -90.0 in grid-room"
 RACE_PLAIN = ["0.953", "0.953", "0.95", "1.000 (outside)"]
 RACE = ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
 DR, SEED = ["2,964", "2,000.0"], "the published seed is a lucky one"
@@ -31,13 +30,7 @@ def record(job):
     are optimal half as often; of the agents that count, the first 50 earn more."""
     if "agents" in job.settings:
         return Outcome({"returns": np.where(np.arange(job.settings["agents"]) < 50, 3e6, 1e6)})
-    seeds, kinds = job.settings["seeds"], len(hindrance.KINDS)
-    if job.function.endswith(":train"):
-        optimal = np.arange(100) >= np.linspace(50, 95, kinds)[:, None, None]
-        names = ("steps_to_optimal", "arrival", "reward", "inside", "low")
-        arrays = dict.fromkeys(names, np.full((kinds, seeds), 3.0))
-        arrays["returns"] = np.where(np.tile(optimal, (1, seeds, 1)), -17.0, -100.0)
-        return Outcome(arrays, {"best": -17.0})
+    seeds = job.settings["seeds"]
     shape, race = (seeds, job.settings["iterations"]), job.settings["method"] == runs.RACE
     visits = (seeds, shape[1] * (runs.steps_of(job.settings["world"]) + 1))
     arrays = {"visited": np.full(visits, 0.953), "reward": np.full(shape, -1.0 if race else -2.0),
@@ -54,7 +47,6 @@ def record(job):
         ("options-plain", ("grid-task-plain", runs.CEO), ["0.953", "-"], "", 16),
         ("options-returns", ("grid-room", runs.RACE), ["-75.6", "-93.4 (outside)"], RETURNS, 30),
         ("options-returns", ("grid-maze-large", runs.QL), ["-90.0", "-"], RETURNS, 30),
-        ("hindrance", ("grid-room", hindrance.NONE), ["3 [3, 3]", FIRST, "-"], HINDERED, 8),
         ("counts", ("river-swim", counts.DEFAULT), DR, SEED, 12),
         ("counts", ("river-swim", counts.OTHER_SUCCESSOR), ["-", "-"], SEED, 12),
     ],
@@ -73,7 +65,7 @@ def test_answers(name, key, cells, words, count, monkeypatch):
         assert rows[key][5] == "-63 %, the published mean is outside"
 
 
-@pytest.mark.parametrize("name", [*OPTIONS, "hindrance", "counts"])
+@pytest.mark.parametrize("name", [*OPTIONS, "counts"])
 def test_a_quick_look_has_no_verdict(name):
     quick = reproduce.find(name).answer(Scope(quick=True, seeds=2), record)
     assert "for a verdict" in quick.verdict

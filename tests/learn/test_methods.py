@@ -36,7 +36,8 @@ V_COLUMN = exact.log_column(CHAIN.mdp, 20.0)
 
 
 def a_sample(objective, cost=3.0, moment=4.0, terminated=False, extra=None):
-    numbers = (objective.extra(extra), objective.scale, objective.ceiling)
+    scaled = None if extra is None else objective.extra_scale * extra
+    numbers = (scaled, objective.scale, objective.ceiling)
     log_cost, moment = jnp.log(jnp.float32(cost)), jnp.asarray(moment, jnp.float32)
     return Sample(objective.problem, log_cost, jnp.asarray(terminated), moment, *numbers)
 

@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 from drogo.errors import ArgumentError, Check, DataError, check_cost, check_number, check_type
 from drogo.files import KINDS
 
-NumberOfStep = float | Callable[["Step"], float] | None
+NumberOfStep = float | Callable[[Any], float] | None
 """A number for every step, a function of the step, or None for the environment's number."""
 
 

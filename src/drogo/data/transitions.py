@@ -379,7 +379,7 @@ class Transitions:
     @cached_property
     def environments(self) -> Int[np.ndarray, " n"]:
         """The `environment`, or else the turns in which most steps begin where the last one of
-        theirs ended; 0 everywhere if there are none."""
+        theirs ended; if there are none, each step is one of its own."""
         if self.environment is not None:
             return self.environment
         n, over = len(self), self.terminated | self.truncated
@@ -388,7 +388,7 @@ class Transitions:
             at = going[going + turns < n]
             if at.size and (self.state[at + turns] == self.next_state[at]).mean() > MOSTLY:
                 return np.arange(n, dtype=np.int32) % turns
-        return np.zeros(n, np.int32)
+        return np.arange(n, dtype=np.int32)
 
     @cached_property
     def terminal_states(self) -> Int[np.ndarray, " terminal"]:

@@ -55,8 +55,8 @@ class Judging:
         judged, ends = self.tally.judged(), self.tally.ends
         costs = judged.costs or AS_THEY_ARE
         # That all rewards are negative says nothing before other steps than those into ends.
-        sure = judged.sure and (judged.costs is not None or self.tally.own.count)
-        if sure or not (ends.count and self.explores):
+        sure = judged.sure and (judged.costs is not None or self.tally.own.number)
+        if sure or not (ends.number and self.explores):
             return costs
         worth = costs.worth or 1.0
         return replace(costs, best=ends.highest + self.tally.far(costs) / worth, worth=worth)
@@ -64,7 +64,7 @@ class Judging:
     def best(self) -> float:
         """Returns the best terminal reward that was seen; minus infinity before the first."""
         highest = self.tally.ends.highest
-        value = self.costs().of_steps(0.0, True, highest)[1] if self.tally.ends.count else -np.inf
+        value = self.costs().of_steps(0.0, True, highest)[1] if self.tally.ends.number else -np.inf
         return max(self.reported, float(value))
 
     @property

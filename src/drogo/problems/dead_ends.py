@@ -1,8 +1,6 @@
 """What data do not show: states from which no end was reached, and actions that were never taken.
 Neither may look better than what was seen, so their values are given as lying below all others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """Maps that lead into worse ends than the cheapest ways, because lam makes rewards small beside
 chance: random walks find a bad end that is near more often than a good one."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool

@@ -1,14 +1,12 @@
 """Tabular options: solved, discovered from what was seen, and learned with; numbers by hand."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from drogo import GridWorld, exact
 from drogo.errors import ArgumentError
-from drogo_paper.agents import Cycle, Kind, Training, discover, learn_with_options, representations
-from drogo_paper.agents.option_learning import Offered, Rules, advance, first_agents
-from drogo_paper.agents.options import TabularOption, best_values, solve_option, sum_along
+from drogo_paper.agents import Cycle, discover, representations
+from drogo_paper.agents.options import best_values, solve_option, sum_along
 from drogo_paper.agents.representations import Memory, empirical_mdp, log_perron, make_vectors
 from raising import refused
 
@@ -158,73 +156,3 @@ def test_options_are_followed_to_their_end():
     assert walks.visited[:, -1].tolist() == [1, 1]
     with_goals = GridWorld.load("grid-task")
     refused(ArgumentError, "world", discover, with_goals, None, Cycle(1), seeds=[1])
-
-
-def to_the_right(*ends):
-    return TabularOption(np.full(4, RIGHT), np.isin(np.arange(4), ends), np.zeros(4))
-
-
-def agents_with(option, **settings):
-    """One run with primitive actions and one option."""
-    may, does = np.ones((1, 4, 5), dtype=bool), np.tile(np.arange(5, dtype=np.int32), (1, 4, 1))
-    may[0, :, 4], does[0, :, 4] = ~option.ends, option.action
-    offered = Offered(jnp.asarray(may), jnp.asarray(does), jnp.asarray([True]))
-    rules = Rules.of(CORRIDOR, Training(100, discount=0.5, epsilon=1.0), step_size=0.5)
-    rules = rules._replace(**{name: jnp.int32(value) for name, value in settings.items()})
-    return rules, offered, first_agents(rules, offered)
-
-
-def walk(rules, offered, agents, *chosen):
-    """Takes the steps in which these numbers choose."""
-    for number in chosen:
-        agents = advance(rules, offered, agents, jnp.array([[[0.0], [number]]], jnp.float32))[0]
-    return agents
-
-
-def test_the_value_of_an_option_by_hand():
-    """Three steps to the goal, each of -1, halved each time: -1 - 1/2 - 1/4, and half of that. The
-    primitive action is taught by each step, too: -1 + 1/2 * 0, and half of that."""
-    rules, offered, agents = agents_with(to_the_right(3))
-    agents = walk(rules, offered, agents, NEVER, NEVER, NEVER)
-    q = np.asarray(agents.q)[0]
-    assert (q[0, 4], q[:3, RIGHT].tolist()) == (-1.75 / 2, [-0.5, -0.5, -0.5])
-    assert q[1:3, 4].tolist() == [0, 0]
-    after = walk(rules, offered, agents, 0.0)  # the goal is left with a step that teaches nothing
-    np.testing.assert_array_equal(agents.q, after.q)
-    assert int(after.state[0]) == 0
-    assert np.asarray(after.tried)[0, 3].all()
-    counts = agents.counters
-    counted = (agents.state, counts.arrival, counts.inside, counts.reward)
-    assert [float(part[0]) for part in counted] == [3, 3, 3, -3]
-
-
-def test_options_and_episodes_that_are_cut_by_hand():
-    """An option that ends after two steps bootstraps from the best value there, 0 where nothing was
-    tried yet; so does one at its limit. One in an episode at its limit is not over: nothing is known."""
-    rules, offered, agents = agents_with(to_the_right(2, 3))
-    agents = agents._replace(q=agents.q.at[0, 2, :4].set(-2.0))
-    agents = walk(rules, offered, agents, NEVER, NEVER)
-    assert float(agents.q[0, 0, 4]) == (-1 - 0.5 + 0.25 * -2) / 2
-    agents = walk(*agents_with(to_the_right(3), limit=2), NEVER, NEVER)
-    assert float(agents.q[0, 0, 4]) == -1.5 / 2
-    assert bool(agents.over[0])
-    agents = walk(*agents_with(to_the_right(3), step_limit=2), NEVER, NEVER)
-    assert (int(agents.state[0]), int(agents.time[0]), bool(agents.over[0])) == (0, 0, True)
-    assert float(agents.q[0, 0, 4]) == 0
-
-
-def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
-    online = Kind(vectors=representations.ExactDefault())
-    kinds = {"none": Kind(), "given": Kind(options=[to_the_right(3)]), "online": online}
-    training = Training(20, steps=300, every=50)
-    both = learn_with_options(CORRIDOR, kinds, training, seeds=[1, 2], discoveries=3)
-    alone = learn_with_options(CORRIDOR, {"none": Kind()}, training, seeds=[2])
-    for name, agents in both.items():
-        assert agents.runs.returns[:, -1].tolist() == [-3, -3], name
-        assert np.isfinite(agents.runs.steps_to_optimal).all()
-    np.testing.assert_array_equal(both["none"].runs.returns[1], alone["none"].runs.returns[0])
-    np.testing.assert_array_equal(both["none"].runs.q[1, :, :4], alone["none"].runs.q[0, :, :4])
-    assert both["none"].inside.tolist() == [0, 0]
-    assert (both["given"].inside > 0.2).all()
-    without = CORRIDOR.without_goals()
-    refused(ArgumentError, "world", learn_with_options, without, kinds, training, seeds=[1])
