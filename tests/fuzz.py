@@ -5,8 +5,7 @@
 prints, for each kind, how many were tried, were clear errors (a `DrogoError`), gave the right
 answer, and did neither, which is a mistake of the library. It runs without type checks, as a user's
 program does. Every argument of every public function is replaced by values of its own kind, by
-objects that belong elsewhere, and by one of a misspelt name.
-"""
+objects that belong elsewhere, and by one of a misspelt name."""
 
 import argparse
 import collections

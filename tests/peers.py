@@ -1,8 +1,7 @@
 """Installs what the tests talk to and uv cannot: run by plain Python, after `uv sync`.
 
 A CPU build of torch goes into `.venv` (the default one on Linux has gigabytes of CUDA), and Chromium
-comes from apt where this is run by root. The tests of what cannot be had are skipped.
-"""
+comes from apt where this is run by root. The tests of what cannot be had are skipped."""
 
 import os
 import shutil

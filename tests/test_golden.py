@@ -1,8 +1,7 @@
 """Numbers of fixed seeds, recorded before the code was rewritten: they must not move.
 
 `golden.json` has the numbers of each case by quantity. The numbers of a new case are in the message
-of its failure.
-"""
+of its failure."""
 
 import functools
 import json

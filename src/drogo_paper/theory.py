@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from drogo.exact import default_representation, log_column, log_eigenvector
+from drogo.exact import default_representation, log_column, solve
 from drogo.learn import Objective
 from drogo.learn.methods import Paper
 from drogo.mdp import MDP
@@ -52,7 +52,7 @@ def same_eigenvectors(mdp: MDP, R: Matrix, P: Matrix, rng: np.random.Generator) 
     M = R - (P + P.T) / 2
     e = smallest_eigenvector(M)
     shifted = smallest_eigenvector(np.eye(len(M)) + M)
-    exact = np.exp(log_eigenvector(mdp, LAM, "transition", delta=DELTA))
+    exact = np.exp(solve(mdp, LAM, "transition", delta=DELTA).checked().log_e)
     return float(max(np.abs(e - shifted).max(), np.abs(e - exact).max()))
 
 
@@ -141,7 +141,7 @@ def anchored_minimum(mdp: MDP, R: Matrix, P: Matrix, rng: np.random.Generator) -
 
 def columns_span_the_eigenvector(mdp: MDP, R: Matrix, P: Matrix, rng: np.random.Generator) -> float:
     """3.11: as delta vanishes, the right Perron vector of Z tends to its terminal column."""
-    right = log_eigenvector(mdp, LAM, "right", delta=1e-9)
+    right = solve(mdp, LAM, "right", delta=1e-9).checked().log_e
     column = log_column(mdp, LAM)
     terminal = mdp.terminal.argmax()
     return float(np.abs((right - right[terminal]) - column).max())

@@ -139,11 +139,11 @@ def test_formulations_and_terminal_rewards():
     """With a zero row and a large lambda the vector is no longer largest at the goal."""
     goal = int(np.flatnonzero(FOUR_ROOMS.terminal)[0])
     for definition in ("transition", "representation"):
-        absorbing = exact.log_eigenvector(FOUR_ROOMS, 20.0, definition)
-        zero_row = exact.log_eigenvector(FOUR_ROOMS, 20.0, definition, terminal="zero-row")
-        small = exact.log_eigenvector(FOUR_ROOMS, 1.3, definition, terminal="zero-row")
+        absorbing = exact.solve(FOUR_ROOMS, 20.0, definition).checked().log_e
+        zero_row = exact.solve(FOUR_ROOMS, 20.0, definition, terminal="zero-row").checked().log_e
+        small = exact.solve(FOUR_ROOMS, 1.3, definition, terminal="zero-row").checked().log_e
         assert absorbing.argmax() == small.argmax() == goal != zero_row.argmax()
-    right = exact.log_eigenvector(FOUR_ROOMS, 20.0, "right", terminal="zero-row")
+    right = exact.solve(FOUR_ROOMS, 20.0, "right", terminal="zero-row").checked().log_e
     assert np.array_equal(np.isneginf(right), FOUR_ROOMS.terminal)
     mdp = GridWorld.parse("goal H: -50\n\n#####\n#G.H#\n#####").mdp
     v = exact.log_column(mdp, 20.0)
@@ -177,18 +177,18 @@ def test_two_parts_and_terminal_states_that_hardly_interact():
     P[0, 1] = P[2, 3] = 1.0
     mdp = MDP.from_arrays(P, [-1.0, 0.0, -1.0, 0.0], [1, 3])
     assert np.allclose(exact.log_column(mdp, 1.0), [-1, 0, -1, 0])
-    refused(ArgumentError, "mdp", exact.log_eigenvector, mdp, 1.0, "transition")
+    refused(ArgumentError, "mdp", exact.solve, mdp, 1.0, "transition")
     uneven = random_mdp(0, 8, terminals=2)
     uneven = replace(uneven, reward=np.where(np.arange(8) == 7, -1.0, uneven.reward))
     with raises(ArgumentError, "definition"):  # Terminal states have different rewards.
-        exact.log_eigenvector(uneven, 0.05, "right", terminal="zero-row")
+        exact.solve(uneven, 0.05, "right", terminal="zero-row").checked()
     # Three terminal states overlap by e^-70: their eigenvalues agree to all digits of a double.
     mdp = random_mdp(0, 5, terminals=3, actions=1)
     solution = exact.solve(mdp, 0.2, "representation")
     assert solution.status == "inaccurate"
     low, high = solution.bracket
     assert low / (1 + 1e-9) <= solution.eigenvalue <= high / (1 - 1e-9)
-    refused(NotConverged, None, exact.log_eigenvector, mdp, 0.2, "representation")
+    refused(NotConverged, None, solution.checked)
     assert np.isfinite(exact.log_column(mdp, 0.2)).all()
 
 

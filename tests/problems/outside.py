@@ -2,8 +2,7 @@
 the paper's map with a cost for every step.
 
 Where every action has one outcome, v(s) = r / lam + v(s'). The loss is half the squared difference
-of the two sides, with v(s') held constant, as in TD learning.
-"""
+of the two sides, with v(s') held constant, as in TD learning."""
 
 from dataclasses import replace
 from typing import Annotated, ClassVar

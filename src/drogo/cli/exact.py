@@ -1,7 +1,5 @@
 """`drogo exact ENV`: computes the vector in closed form, as a picture and a file."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -44,7 +42,7 @@ class Exact:
     def run(self) -> None:
         output.solve(self, self.definition, self._solve)
 
-    def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
+    def _solve(self, world: "World", result: "ResultDirectory") -> dict[str, Any]:
         from drogo.cli import pictures
         from drogo.problems.worse_ends import notes_of
 

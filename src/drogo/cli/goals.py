@@ -1,7 +1,5 @@
 """`drogo goals ENV`: computes the map to every goal, and transfer to other terminal rewards."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +40,7 @@ class Goals:
     def run(self) -> None:
         output.solve(self, "goals", self._solve)
 
-    def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
+    def _solve(self, world: "World", result: "ResultDirectory") -> dict[str, Any]:
         goals = _states_of(self.goal, world)
         mdp, began = world.mdp, time.perf_counter()
         every = mdp.n_states <= MOST_STATES  # a larger world has no page
@@ -63,7 +61,7 @@ class Goals:
         return output.keep(self, result, KIND, arrays, report, pictures)
 
     def _report(
-        self, world: World, arrays: dict[str, np.ndarray], columns: Columns, seconds: float
+        self, world: "World", arrays: dict[str, Any], columns: "Columns", seconds: float
     ) -> dict[str, Any]:
         states, names = world.mdp.n_states, world.state_names
         goals, vectors = arrays["goals"].tolist(), arrays["log_e"]
@@ -83,7 +81,7 @@ class Goals:
         return {**report, "table": output.table(title, caption, rows, left=("goal",))}
 
 
-def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
+def _pictures(world: "World", arrays: dict[str, Any]) -> dict[str, bytes]:
     from drogo.plot.maps import goal_page
 
     grid, goals, pictures = world.grid, arrays["goals"].tolist(), {}
@@ -101,7 +99,7 @@ def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     return pictures
 
 
-def _states_of(given: tuple[str, ...], world: World) -> np.ndarray:
+def _states_of(given: tuple[str, ...], world: "World") -> "np.ndarray":
     import numpy as np
 
     from drogo.errors import ArgumentError

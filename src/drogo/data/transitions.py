@@ -207,8 +207,7 @@ class Transitions:
             terminal_reward: The value of the terminal state in units of reward (`v` there is
                 `terminal_reward / lam`): a number, or one for each transition. By default `fit`
                 judges ends by the last rewards of their episodes, as `drogo.mdp.Costs` says.
-            **actions: `action`, `behaviour`, `default`, `n_actions`, `outcome` and `environment`;
-                see `from_table`.
+            **actions: `action`, `behaviour` and further columns; see `from_table`.
         """
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
             remedy = "Use Transitions.from_table with one table and indices into it."
@@ -306,8 +305,7 @@ class Transitions:
                 a buffer with `handle_timeout_termination=False` needs it; without a time limit it
                 is `buffer.dones`.
             terminal_observation: Stands for every terminal state, if the buffer was made with
-                `optimize_memory_usage=True`, which does not keep the last observation of an
-                episode. (Steps that were cut off are left out there.)
+                `optimize_memory_usage=True`, which does not keep last observations.
             scaled_actions: Whether the actions of a `Box` are stored in [-1, 1], as by the
                 algorithms of Stable-Baselines3. They are scaled back to `buffer.action_space`.
             reward: Replaces the recorded rewards: a step cost, or a function of a `Step`, whose

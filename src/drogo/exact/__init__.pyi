@@ -8,7 +8,6 @@ from .definitions import (
     LogVector as LogVector,
     default_representation as default_representation,
     log_column as log_column,
-    log_eigenvector as log_eigenvector,
     solve as solve,
 )
 from .growth import perron as perron, spectral_radius as spectral_radius

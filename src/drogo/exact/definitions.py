@@ -126,20 +126,6 @@ def log_column(mdp: MDP, lam: float, terminal_rewards: npt.ArrayLike | None = No
     return solve(mdp, lam, "column", terminal_rewards=terminal_rewards).checked().log_e
 
 
-def log_eigenvector(
-    mdp: MDP,
-    lam: float,
-    definition: str = "column",
-    *,
-    delta: float = 0.001,
-    terminal: str = "absorbing",
-) -> Values:
-    """Computes the vector of any definition, in logs: `v` for `"column"`, and otherwise the log of
-    the eigenvector of unit norm. The arguments are those of `solve`; an inaccurate entry is an
-    error."""
-    return solve(mdp, lam, definition, delta=delta, terminal=terminal).checked().log_e
-
-
 def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Values:
     """Computes the top eigenvector of `(SR + SR^T)/2`, where `SR = (I - discount P)^-1`."""
     vector = _eigenvector("representation", mdp, successor_rows(mdp, discount))
@@ -223,10 +209,8 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
 def default_representation(
     mdp: MDP, lam: float, *, delta: float = 0.001, terminal: str = "absorbing"
 ) -> Square:
-    """Computes the default representation `Z = (R - P)^-1` of at most 5,000 states.
-
-    Every entry is accurate; those below 1e-308 are 0. The arguments are those of `exact.solve`.
-    """
+    """Computes `Z = (R - P)^-1` of at most 5,000 states with the arguments of `exact.solve`. Every
+    entry is accurate; those below 1e-308 are 0."""
     lam, delta = check_parameters(lam, terminal, delta)
     check_finite(mdp, lam)
     return _inverse(default_rows(mdp, lam, terminal, delta))
@@ -240,7 +224,7 @@ def successor_representation(mdp: MDP, discount: float = 0.99) -> Square:
 def _inverse(rows: Rows) -> Square:
     if rows.n > MAX_STATES_DENSE:
         problem = f"a dense matrix over {rows.n} states is refused (more than {MAX_STATES_DENSE})."
-        remedy = "Use exact.log_column or exact.log_eigenvector, which need no matrix."
+        remedy = "Use exact.log_column or exact.solve, which need no matrix."
         raise ArgumentError(problem, remedy=remedy, argument="mdp")
     # Rows were multiplied by exp(r/lam), so the identity on the right is multiplied too.
     return factorise(rows).lu.solve(np.diag(np.exp(rows.log_scale)))

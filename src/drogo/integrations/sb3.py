@@ -7,11 +7,8 @@
 The environment, its rewards and everything that the agent logs stay as they are. An off-policy
 agent learns from rewards that are shaped with the newest map whenever they are sampled from its
 replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
-`ExploringDQN` is a `DQN` that the map also leads. Any other agent explores as it always does. The
-agents of SBX have the same buffers, so `LearnMap` works with them too.
-
-This module needs the extra `sb3`.
-"""
+`ExploringDQN` is a `DQN` that the map also leads. Any other agent explores as it always does, also
+those of SBX, with which `LearnMap` works too. This module needs the extra `sb3`."""
 
 import warnings
 from typing import Any

@@ -8,8 +8,7 @@ and after the process was killed, with an agent and a map made as before:
     agent.learn(100_000 - agent.num_timesteps, reset_num_timesteps=False, callback=...)
 
 A resumed run begins a new episode with other random numbers, so it is not the same to the last bit
-as one that was never interrupted.
-"""
+as one that was never interrupted."""
 
 import time
 from pathlib import Path

@@ -221,9 +221,8 @@ class AbstractProblem(eqx.Module):
         if not found.hidden:
             return ""
         note = f"{found.text} Taken together, these depend on the step before: the observations of "
-        note += "some do not show the whole state. "
-        note += "This is a map of the observations, and no check of it is one of the environment. "
-        return f"{note}Show more, for example with gymnasium.wrappers.FrameStackObservation."
+        note += "some do not show the whole state. This is a map of the observations, and no check "
+        return f"{note}of it is one of the environment. Show more, for example by frame stacking."
 
     @abc.abstractmethod
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:

@@ -9,8 +9,7 @@ particle filter). The estimate is unbiased.
 A map that is much too low in one place hides what lies behind it. Therefore one action that was not
 chosen is followed one step further in every step. The gains of these actions and of the chosen ones
 are two estimates of one mean. If the first is larger, to first order the value of the start is
-higher by the difference, and the interval is not reliable.
-"""
+higher by the difference, and the interval is not reliable."""
 
 from collections.abc import Callable
 from functools import partial

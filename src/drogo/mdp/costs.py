@@ -16,8 +16,7 @@ EPISODES_OF_AN_END = 10
 hurrying would be worth a risk, although steps are free and the limit of steps is seldom met."""
 LEAST_HORIZON = 100
 """The smallest number of steps that the best end is worth more than one that pays nothing."""
-LASTING = 0.75
-"""The share of their mean that steps late in an episode earn if going on pays."""
+LASTING = 0.75  # The share of their mean that steps late in an episode earn if going on pays.
 FALLS, SEVERAL, MOST_PAIRS = -0.999, 4, 1000
 """The correlation of the last reward with the length of the episode that time alone explains, the
 fewest different rewards and lengths that show it, and the most pairs of them that are kept."""

@@ -10,8 +10,7 @@ from drogo.use.shaping import StepBatch
 
 AS_THEY_ARE = Costs(step=0.0, charge=1.0, worth=0.0)
 """The costs where all rewards are negative, of ends too."""
-NUMBERS = 3 * len(Summary()) + 7
-"""The length of `Judging.numbers` before the first end that pays."""
+NUMBERS = 3 * len(Summary()) + 7  # The length of `Judging.numbers` before the first end that pays.
 
 
 def are_judged(steps: StepBatch) -> Bool[np.ndarray, " n"]:

@@ -9,8 +9,7 @@ that holds arrays alone, so all of this can be jitted and scanned, together with
 
 Before the first terminal state is seen, nothing anchors the map. Under *optimism*, an action that
 was never taken in a cell of observations counts as one into a terminal state of a given reward. The
-map then leads to what was not tried yet, around costly states, and later to the goal.
-"""
+map then leads to what was not tried yet, around costly states, and later to the goal."""
 
 import math
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Vectors over grid worlds, over scenes of MiniGrid, or over the states of any MDP; and a page."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
@@ -238,7 +236,7 @@ def goal_page(
 
 
 def over_scenes(
-    scenes: Sequence[Scene], vectors: Sequence[Panel], below: Below = None, *, title: str
+    scenes: Sequence["Scene"], vectors: Sequence[Panel], below: Below = None, *, title: str
 ) -> Figure:
     """Draws a row for each vector, a column for each scene, and the panel below them."""
     if len(scenes) == 1:
@@ -258,7 +256,7 @@ def write_below(figure: Figure, text: str) -> None:
     figure.supxlabel(textwrap.fill(text, letters), fontsize=9)
 
 
-def _rows(scenes: Sequence[Scene], vectors: Sequence[Panel], below: Below) -> Figure:
+def _rows(scenes: Sequence["Scene"], vectors: Sequence[Panel], below: Below) -> Figure:
     rows, count = len(vectors) + (below is not None), len(scenes)
     size = (max(SCENE_INCHES[0] * count + 1.4, 7.0), SCENE_INCHES[1] * rows + 1.2)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
@@ -275,7 +273,7 @@ def _rows(scenes: Sequence[Scene], vectors: Sequence[Panel], below: Below) -> Fi
     return figure
 
 
-def _draw_scene(scene: Scene, axes: Axes, panel: Panel, *, has_bar: bool = True) -> None:
+def _draw_scene(scene: "Scene", axes: Axes, panel: Panel, *, has_bar: bool = True) -> None:
     ground = np.where(scene.walls, 1, np.where(scene.lava, 2, 0))
     draw_cells(axes, panel, ground, has_bar=has_bar)
     # Some grids are much larger than the rooms in them.
@@ -290,7 +288,7 @@ def _draw_scene(scene: Scene, axes: Axes, panel: Panel, *, has_bar: bool = True)
     axes.set_ylim(rows[-1] + 0.5, rows[0] - 0.5)
 
 
-def _legend(scenes: Sequence[Scene]) -> str:
+def _legend(scenes: Sequence["Scene"]) -> str:
     kinds = {mark.kind for scene in scenes for mark in scene.marks}
     texts = [f"{letter}: {kind}" for kind, letter in LETTERS.items() if kind in kinds]
     texts = [f"{text} (black: closed)" if text.endswith("door") else text for text in texts]

@@ -1,7 +1,5 @@
 """Panels: vectors over images, cells or observations; learning curves; certificates; files."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -227,7 +225,7 @@ def plane_of(observations: Observations) -> tuple[Float[np.ndarray, "n 2"], tupl
     return rows @ directions.T, (f"1st {name}", f"2nd {name}")
 
 
-def certificate(result: Certificate, *, title: str = "") -> Figure:
+def certificate(result: "Certificate", *, title: str = "") -> Figure:
     """Draws where the values of all seeds hold, and each value beside its interval."""
     if not hasattr(result, "refuted"):
         raise ArgumentTypeError("result is no certificate of drogo.certify.", argument="result")

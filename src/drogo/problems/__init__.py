@@ -1,7 +1,4 @@
-"""The problems: what is sought. Each one knows its equation, its exact solution and its views.
-
-All are imported at once, so that `load` knows the classes that a file names.
-"""
+"""The problems: what is sought. They are imported together, since files name their classes."""
 
 from drogo.learn.solution import load as load
 from drogo.problems.column import Column as Column

@@ -35,8 +35,7 @@ def test_targets_and_random_features_by_hand():
     """Before anything is learned, the row of a pair is one-hot.
 
     From state 0 to state 1 at -1: a half of (00) and of the mean of (10) and (11). After an end
-    nothing follows.
-    """
+    nothing follows."""
     psi = Psi(2, 2, 8, 1, jax.random.key(0))
     phi, after = jnp.eye(2)[jnp.array([0, 0])], jnp.eye(2)[jnp.array([1, 1])]
     ended, factor = jnp.array([False, True]), jnp.array([0.5, 0.5])
