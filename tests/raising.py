@@ -1,7 +1,5 @@
 """Errors by their type and by the argument that they name, not by their wording."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
