@@ -67,7 +67,7 @@ class Exact:
         return output.keep(self, result, KIND, arrays, report, {"picture": picture}, **settings)
 
 
-def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[str, Any]:
+def _report(env: str, solution: "drogo.exact.LogVector", seconds: float) -> dict[str, Any]:
     finite = solution.log_e[abs(solution.log_e) < math.inf]
     report = {
         "env": env,
