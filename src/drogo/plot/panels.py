@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -16,9 +16,6 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_whole, counted
-
-if TYPE_CHECKING:
-    from drogo.learn.certify import Certificate
 
 MOST_POINTS = 10_000
 MOST_POINTS_FOR_DIRECTIONS = 1000
@@ -225,7 +222,7 @@ def plane_of(observations: Observations) -> tuple[Float[np.ndarray, "n 2"], tupl
     return rows @ directions.T, (f"1st {name}", f"2nd {name}")
 
 
-def certificate(result: "Certificate", *, title: str = "") -> Figure:
+def certificate(result: Any, *, title: str = "") -> Figure:
     """Draws where the values of all seeds hold, and each value beside its interval."""
     if not hasattr(result, "refuted"):
         raise ArgumentTypeError("result is no certificate of drogo.certify.", argument="result")
