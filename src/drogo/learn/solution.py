@@ -345,8 +345,9 @@ def _solution(arrays: dict[str, np.ndarray], settings: Settings, given: Settings
     if not learned:
         return solution
     scales, stored = section(arrays, SCALES), section(arrays, STATE)
-    if any(np.isnan(number).any() for number in scales.values()):
-        raise DamagedFile("a scale of its objective is not a number.")
+    fits = scales["offset"].shape in ((), (solution.n_actions,))
+    if not fits or any(np.isnan(number).any() for number in scales.values()):
+        raise DamagedFile("a scale of its objective is not a number, or not one for each action.")
     optimiser = parts["optimiser"]
     if optimiser is None:
         optimiser = optax.identity()
