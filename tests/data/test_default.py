@@ -37,6 +37,8 @@ def test_table_weights_by_hand_and_notes():
     assert under(four([0, 0, 0, 1], n_actions=4), policy)[1] == []
     solution = solve(four([0, 0, 0, 1], n_actions=4), Column(default_policy=policy))
     assert (solution.status, solution.notes) == (("converged",), ())
+    given = four([0, 0, 0, 1], n_actions=4, default=[1.0, 1.0, 1.0, 0.0])
+    assert len(solve(given, Column()).notes) == 1
     data, notes = under(four([0, 0, 0, 1]), [0.0, 1.0])
     assert len(data) == 1
     assert notes[0].startswith("3 transitions")

@@ -147,7 +147,7 @@ def chance(data: Transitions) -> Chance:
     permutations, how these go together with the observation and the action before."""
     if data.action is None or data.n_actions is None or not data.repeats:
         return Chance(0, 0, hidden=False)
-    pair, outcome = pair_index(data), data.edges.of_transition
+    pair, outcome = pair_index(data), replace(data, default=None).edges.of_transition
     first = np.unique(outcome, return_index=True)[1]
     pairs, count = np.unique(pair[first], return_counts=True)
     several = pairs[count > 1]
