@@ -66,6 +66,8 @@ def test_step_costs_that_replace_rewards_leave_ends_to_the_rewards():
         said = judged([0, 0], [0, -1], given=given)
         assert (said.costs.best, said.sure) == (0.0, False)
         assert sum("taken for goals" in note for note in said.notes) == 1
+    # An end that costs more than all steps may be no goal, where that matters.
+    assert [judged([-1, -1], [-5], judge_ends=ends).sure for ends in (True, False)] == [False, True]
     # The longest episode, of 300 steps, decides where it is known.
     assert judged([0, 0], [0, 1], horizon=300).costs.worth == 3000
     # 1 - 0.9 t / T of MiniGrid: the time explains what ends pay, but for lava.

@@ -230,7 +230,8 @@ class Tally:
         """Returns what the rewards say. It raises no error."""
         own, ends = self.own, self.ends
         if not self.replaced and own.all_negative and self.costly_ends:
-            if not own.number or not ends.highest < own.lowest or not ends.number:
+            both = own.number and ends.number and judge_ends
+            if not (both and ends.highest < own.lowest):
                 return Judged(None)
             note = f"Every end that was seen costs more than any step ({-ends.highest:g} at "
             note += "least): if a better one exists, collect until it is seen."
