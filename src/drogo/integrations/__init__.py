@@ -2,5 +2,5 @@
 
 import lazy_loader
 
-SUBMODULES = ["sb3", "sb3_files", "torchrl"]
+SUBMODULES = ["learn_map", "map_agent", "sb3", "sb3_files", "torchrl"]
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=SUBMODULES)

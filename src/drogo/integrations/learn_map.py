@@ -1,14 +1,4 @@
-"""Maps that learn while an agent of Stable-Baselines3 trains.
-
-    online = OnlineMap(env.observation_space, env.action_space, Column(lam=20.0))
-    agent = ExploringDQN("MlpPolicy", env)
-    agent.learn(20_000, callback=LearnMap(online))
-
-The environment, its rewards and everything that the agent logs stay as they are. An off-policy
-agent learns from rewards that are shaped with the newest map whenever they are sampled from its
-replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
-`ExploringDQN` is a `DQN` that the map also leads. Any other agent explores as it always does, also
-those of SBX, with which `LearnMap` works too. This module needs the extra `sb3`."""
+"""`LearnMap`, which lets a map learn while an agent trains, and what shapes the agent's rewards."""
 
 import warnings
 from typing import Any
@@ -23,14 +13,10 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecTransposeImage, is_vecenv_wrapped
 
-from drogo import public
 from drogo.data.step import NumberOfStep, number_or_function
 from drogo.errors import ArgumentError, check_whole
-from drogo.integrations.sb3_files import Checkpoints, restore, save
 from drogo.online.base import AbstractOnlineMap
 from drogo.use.shaping import AbstractShaping
-
-__all__ = ["Checkpoints", "ExploringDQN", "LearnMap", "ShapedReplayBuffer", "restore", "save"]
 
 RANDOM = 0.1
 """The share of random actions among those of a map: a wrong network would lead in circles."""
@@ -105,15 +91,19 @@ class ExploringDQN(DQN):
         if online.found and rng.random() >= self.exploration_rate:
             actions, _ = self.predict(seen, deterministic=True)
             return actions, actions
-        normalised = self.get_vec_normalize_env()
-        seen = seen if normalised is None else normalised.unnormalize_obs(seen)
-        actions = online.act(seen, rng)
+        actions = online.act(original(self, seen), rng)
         is_random = rng.random(n_envs) < RANDOM
         actions = np.where(is_random, rng.integers(online.n_actions, size=n_envs), actions)
         return actions, actions
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "explorer"]
+
+
+def original(agent: Any, observations: Any) -> Any:
+    """Returns observations as they are before a `VecNormalize` of the agent."""
+    normalised = agent.get_vec_normalize_env()
+    return observations if normalised is None else normalised.unnormalize_obs(observations)
 
 
 class LearnMap(BaseCallback):
@@ -144,9 +134,11 @@ class LearnMap(BaseCallback):
             raise ArgumentError(f"{model} is neither on-policy nor off-policy.", argument="agent")
         self.shaping.attach(model)
         self._check_normalisation()
-        if isinstance(model, OffPolicyAlgorithm):
+        if isinstance(model, OffPolicyAlgorithm) and model.replay_buffer is not None:
             self._install_replay(model)
-        else:  # under the name that a shaped replay has for it (`drogo.integrations.sb3_files`)
+        elif isinstance(
+            model, OnPolicyAlgorithm
+        ):  # under the name that a shaped replay has for it (`drogo.integrations.sb3_files`)
             model.rollout_buffer.shaping = self.shaping  # pyright: ignore[reportAttributeAccessIssue]
         if isinstance(model, ExploringDQN):
             shaping = self.shaping
@@ -238,6 +230,3 @@ class LearnMap(BaseCallback):
         self._log()
         for message in self.shaping.warnings():
             warnings.warn(message, UserWarning, stacklevel=2)
-
-
-public.check_all(globals())

@@ -132,7 +132,7 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
         return None
     if not isinstance(stored, Mapping):
         raise DamagedFile(f"its {name} is {stored!r}.")
-    kinds = {_class_name(kind): kind for kind in (base, *_subclasses(base))}
+    kinds = {_class_name(kind): kind for kind in (base, *subclasses(base))}
     kind = kinds.get(str(stored.get(CLASS)))
     nested = [part for part in (stored, *stored.values()) if isinstance(part, Mapping)]
     if kind is None or any(CUSTOM in part for part in nested):
@@ -156,6 +156,6 @@ def _numbers(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {k: words.get(v, v) if isinstance(v, str) else v for k, v in stored.items()}
 
 
-def _subclasses(base: type) -> list[type]:
+def subclasses(base: type) -> list[type]:
     direct = base.__subclasses__()
-    return direct + [kind for part in direct for kind in _subclasses(part)]
+    return direct + [kind for part in direct for kind in subclasses(part)]

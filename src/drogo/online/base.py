@@ -20,7 +20,8 @@ from drogo import errors
 from drogo.data.step import info_of, number_or_function
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint, DataError
 from drogo.files import Header, as_path, read_arrays, write_arrays
-from drogo.learn.settings import as_json, check_not_swept
+from drogo.learn.settings import as_json, check_not_swept, from_json, subclasses
+from drogo.learn.solution import PARTS
 from drogo.online.judging import NUMBERS, Judging
 from drogo.potential import Potential, discounted_value
 from drogo.problems.column import Column
@@ -40,6 +41,7 @@ from drogo.use.shaping import (
 
 KIND = "online map"
 Logits = Float[np.ndarray, "n actions"]
+OF_SPACES = ("class", "shape", "dtype", "n_actions")
 EQUAL = 1e-9  # Logits that differ by less count as equal.
 
 
@@ -159,15 +161,20 @@ class AbstractOnlineMap(AbstractShaping):
 
     @abc.abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """Returns everything that a file holds of the map."""
+        """Returns everything that a file holds of the map; here, what rewards said so far."""
+        return {"rewards": self.judging.numbers}
 
     @abc.abstractmethod
     def check_arrays(self, headers: Mapping[str, Header]) -> None:
         """Raises an error unless these could be the arrays of such a map."""
+        shape = headers["rewards"].shape
+        if len(shape) != 1 or shape[0] < NUMBERS or (shape[0] - NUMBERS) % 2:
+            raise ValueError("what it says of rewards is missing")
 
     @abc.abstractmethod
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
         """Continues from the arrays of a file."""
+        self.judging.numbers = arrays["rewards"].astype(np.float64)
 
     def request(self) -> dict[str, Any]:
         """Returns the arguments that must agree for a saved map to be continued."""
@@ -177,8 +184,40 @@ class AbstractOnlineMap(AbstractShaping):
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the map to a file, with everything that it needs to continue."""
-        arrays = {**self.arrays(), "rewards": self.judging.numbers}
-        write_arrays(as_path("path", path), KIND, arrays, self.request(), overwrite=overwrite)
+        path = as_path("path", path)
+        write_arrays(path, KIND, self.arrays(), self.request(), overwrite=overwrite)
+
+    @classmethod
+    def of_request(
+        cls, request: Mapping[str, Any], observation_space: Any, action_space: Any, **given: Any
+    ) -> "AbstractOnlineMap":
+        """Returns a new map with the arguments in the request of a saved one. What holds code of a
+        user is `given` again: the problem, the method, the network or the optimiser."""
+        kinds = {kind.__name__: kind for kind in (cls, *subclasses(cls))}
+        rest = {name: part for name, part in request.items() if name not in OF_SPACES}
+        both = ((name, part) for name, part in rest.items() if name in PARTS)
+        parts = {name: from_json(PARTS[name], part, given.get(name), name) for name, part in both}
+        try:
+            return kinds[request["class"]](observation_space, action_space, **rest | parts)
+        except (KeyError, TypeError) as error:
+            raise errors.DamagedFile(f"its map cannot be made again: {error}.") from error
+
+    @classmethod
+    def load(
+        cls, path: str | Path, observation_space: Any, action_space: Any, **given: Any
+    ) -> "AbstractOnlineMap":
+        """Returns a saved map, for the spaces of an environment. Arguments with code of your own,
+        such as a network, are given again."""
+        made: list[Any] = []
+
+        def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+            made.append(cls.of_request(stored, observation_space, action_space, **given))
+            check_same(stored, made[0].request(), "map")
+            made[0].check_arrays(headers)
+
+        arrays, _ = read_arrays(as_path("path", path), KIND, check)
+        made[0].continue_from(arrays)
+        return made[0]
 
     def restore(self, path: str | Path) -> None:
         """Continues from a saved map, which must have been made with the same arguments."""
@@ -186,13 +225,9 @@ class AbstractOnlineMap(AbstractShaping):
         def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
             check_same(stored, self.request(), "map")
             self.check_arrays(headers)
-            shape = headers["rewards"].shape
-            if len(shape) != 1 or shape[0] < NUMBERS or (shape[0] - NUMBERS) % 2:
-                raise ValueError("what it says of rewards is missing")
 
         try:
             arrays, _ = read_arrays(as_path("path", path), KIND, check)
-            self.judging.numbers = arrays["rewards"].astype(np.float64)
             self.continue_from(arrays)
         except (errors.DamagedFile, errors.MissingFile) as error:
             remedy = "Give the file of this map."

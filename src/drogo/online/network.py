@@ -334,13 +334,16 @@ class OnlineMap(AbstractOnlineMap):
 
     def arrays(self) -> dict[str, np.ndarray]:
         current = self.state()
-        arrays = {} if current is None else as_section(STATE, by_path(current[1]))
+        arrays = super().arrays()
+        if current is not None:
+            arrays |= as_section(STATE, by_path(current[1]))
         if self._staged:
             arrays |= as_section(STAGED, _joined(self._staged)._asdict())
         numbers = (self.steps, self._due, self.found, self._scale, float(self._loss))
         return arrays | {"numbers": np.array(numbers, dtype=np.float64)}
 
     def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        super().check_arrays(headers)
         stored = section(headers, STATE)
         if headers["numbers"].shape != (5,):
             raise ValueError("its numbers are missing")
@@ -348,6 +351,7 @@ class OnlineMap(AbstractOnlineMap):
             check_leaves(stored, jax.eval_shape(lambda: self._first(1.0)[1]))
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        super().continue_from(arrays)
         count, self._due, found, self._scale, loss = arrays["numbers"].tolist()
         self.steps, self.found, self._loss = int(count), bool(found), np.asarray(loss)
         staged, stored = section(arrays, STAGED), section(arrays, STATE)

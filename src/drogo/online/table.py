@@ -268,6 +268,7 @@ class OnlineTable(AbstractOnlineMap):
     def arrays(self) -> dict[str, np.ndarray]:
         counters = (self.steps, self._solved_at, self._is_new, self.found)
         return {
+            **super().arrays(),
             **self._edge_columns(),
             "observations": self._index.observations,
             "v": self._v,
@@ -277,6 +278,7 @@ class OnlineTable(AbstractOnlineMap):
         }
 
     def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        super().check_arrays(headers)
         table, solved, n = headers["observations"], headers["v"].shape, headers["state"].shape
         expected = {"observations": (*table.shape[:1], *self.shape), "counters": (4,)}
         expected |= {"action_values": (*solved, self.n_actions), "scales": (2,)}
@@ -286,6 +288,7 @@ class OnlineTable(AbstractOnlineMap):
             raise ValueError("its arrays do not fit together")
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        super().continue_from(arrays)
         states = len(arrays["observations"])
         limits = {"state": states, "next_state": states, "action": self.n_actions}
         for name, limit in limits.items():

@@ -1,0 +1,184 @@
+"""`MapAgent`: a map that acts, with the interface of the agents of Stable-Baselines3."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+from drogo.errors import check_choice, check_positive, check_share, unknown_argument
+from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
+from drogo.integrations.learn_map import LearnMap, original
+from drogo.online.base import AbstractOnlineMap
+from drogo.online.network import OnlineMap
+from drogo.online.table import OnlineTable
+from drogo.problems.column import Column
+from drogo.requests import check_same
+
+KIND, MAP = "map agent", "map/"
+KINDS: dict[str, Any] = {"table": OnlineTable, "network": OnlineMap}
+OF_AGENT = ("stats_window_size", "tensorboard_log", "verbose")
+ACTING = ("epsilon", "temperature", "seed")
+COUNTERS = ("num_timesteps", "_episode_num", "_total_timesteps")
+
+
+class MapAgent(OffPolicyAlgorithm):
+    """An agent that acts on a map, which learns from all its steps. Nothing else is trained.
+
+        agent = MapAgent("table", env, seed=0)
+        agent.learn(20_000)
+        evaluate_policy(agent, env)
+
+    Until a goal is found it takes the best action while it trains, which leads to what was not
+    tried yet. From then on it samples actions by `exp(q / temperature)`, which keeps improving the
+    way. `predict` takes the best action, or samples one if it is not `deterministic`. It also
+    samples where an observation comes a second time in an episode, since a map that is not exact
+    can lead in circles; for that it needs the `state` that it returned, as `evaluate_policy` does.
+
+    Args:
+        online: The map: `"table"` for an `OnlineTable` or `"network"` for an `OnlineMap` of the
+            environment, with lam 5 and optimism until a goal is found; or one of your own.
+        env: The environment, or a vector of environments. Images keep their axes.
+        epsilon: The share of random actions while it trains.
+        temperature: By what action values are divided where actions are sampled.
+        **settings: Arguments of a map that is named, and `stats_window_size`, `tensorboard_log`
+            and `verbose` of Stable-Baselines3.
+    """
+
+    def __init__(
+        self,
+        online: AbstractOnlineMap | str,
+        env: Any,
+        *,
+        epsilon: float = 0.05,
+        temperature: float = 1.0,
+        seed: int | None = None,
+        **settings: Any,
+    ) -> None:
+        of_agent = {name: settings.pop(name) for name in OF_AGENT if name in settings}
+        options = {"seed": seed, "device": "cpu", "support_multi_env": True, "gradient_steps": 0}
+        super().__init__(BasePolicy, env, 0.0, learning_starts=0, **options, **of_agent)
+        if isinstance(online, str):
+            check_choice("online", online, KINDS)
+            seeded = {"seed": seed or 0} if online == "network" else {}
+            given = {"problem": Column(lam=5.0), "until_found": True} | seeded | settings
+            online = KINDS[online](self.observation_space, self.action_space, **given)
+        elif settings:
+            raise unknown_argument(next(iter(settings)), OF_AGENT)
+        self.online: AbstractOnlineMap = online
+        self.gamma = online.shaping.discount
+        self.epsilon = check_share("epsilon", epsilon)
+        self.temperature = check_positive("temperature", temperature)
+        online.attach(self)
+        self._setup_model()
+
+    def _setup_model(self) -> None:
+        self._convert_train_freq()
+        self.set_random_seed(self.seed)
+        self._rng = np.random.default_rng(self.seed)
+        self.policy = _Policy(self.observation_space, self.action_space)
+
+    @staticmethod
+    def _wrap_env(env: Any, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
+        return env if isinstance(env, VecEnv) else DummyVecEnv([lambda: Monitor(env)])
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Any = None,
+        log_interval: int = 4,
+        tb_log_name: str = "MapAgent",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> "MapAgent":
+        """Acts for some steps and learns from them. The arguments are those of every agent."""
+        given = callback if isinstance(callback, list) else [callback] * (callback is not None)
+        callbacks = [LearnMap(self.online), *given]
+        rest = (log_interval, tb_log_name, reset_num_timesteps, progress_bar)
+        return super().learn(total_timesteps, callbacks, *rest)
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        seen = original(self, self._last_obs)
+        if self.online.found:
+            actions = self._sampled(self.online.logits(seen))
+        else:
+            actions = self.online.act(seen, self._rng)
+        is_random = self._rng.random(n_envs) < self.epsilon
+        anything = self._rng.integers(self.online.n_actions, size=n_envs)
+        actions = np.where(is_random, anything, actions)
+        return actions, actions
+
+    def _sampled(self, logits: np.ndarray) -> Int[np.ndarray, " n"]:
+        return (logits / self.temperature + self._rng.gumbel(size=logits.shape)).argmax(axis=1)
+
+    def _store_transition(self, replay_buffer: Any, buffer_action: np.ndarray, new_obs: Any,
+                          reward: np.ndarray, dones: np.ndarray, infos: Any) -> None:  # fmt: skip
+        self._last_obs = new_obs  # the callback has shown the step to the map
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, Any]:
+        """Returns the actions at one observation or a batch, and what was seen in the episodes."""
+        seen = np.asarray(original(self, observation))
+        is_batch = seen.ndim > len(self.online.shape)
+        seen = seen if is_batch else seen[None]
+        logits = self.online.logits(seen)
+        before = [set() for _ in seen] if state is None else list(state)
+        for k in np.flatnonzero(np.zeros(0) if episode_start is None else episode_start):
+            before[k] = set()
+        keys = [row.tobytes() for row in seen]
+        again = [key in visited for key, visited in zip(keys, before, strict=True)]
+        best = logits.argmax(axis=1)
+        is_sampled = np.array(again) | (not deterministic)
+        actions = np.where(is_sampled, self._sampled(logits), best)
+        after = tuple({key, *visited} for key, visited in zip(keys, before, strict=True))
+        return (actions if is_batch else actions.squeeze(axis=0)), after
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:  # pyright: ignore
+        """Writes the agent and its map to one file, with all that they need to continue."""
+        counters = [getattr(self, name) for name in COUNTERS]
+        arrays = as_section(MAP, self.online.arrays()) | {"counters": np.array(counters, np.int64)}
+        write_arrays(as_path("path", path), KIND, arrays, self._request(), overwrite=overwrite)
+
+    @classmethod
+    def load(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, path: str | Path, env: Any, online: AbstractOnlineMap | None = None, **settings: Any
+    ) -> "MapAgent":
+        """Returns a saved agent. A map with code of your own, such as a network, is given again."""
+        made: list[Any] = []
+
+        def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+            spaces = (env.observation_space, env.action_space)
+            map_ = online or AbstractOnlineMap.of_request(stored["map"], *spaces)
+            made.append(cls(map_, env, **{name: stored[name] for name in ACTING}, **settings))
+            check_same(stored, made[0]._request(), "map or agent")
+            map_.check_arrays(section(headers, MAP))
+
+        arrays, _ = read_arrays(as_path("path", path), KIND, check)
+        (agent,) = made
+        agent.online.continue_from(section(arrays, MAP))
+        for name, number in zip(COUNTERS, arrays["counters"].tolist(), strict=True):
+            setattr(agent, name, number)
+        agent._rng = np.random.default_rng([agent.seed or 0, agent.num_timesteps])
+        return agent
+
+    def _request(self) -> dict[str, Any]:
+        acting = {name: getattr(self, name) for name in ACTING}
+        return acting | {"map": self.online.request()}
+
+
+class _Policy(BasePolicy):
+    """A policy without parameters: the agent asks its map."""
+
+    def _predict(self, observation: Any, deterministic: bool = False) -> Any:
+        raise NotImplementedError
