@@ -111,7 +111,10 @@ def _verdict(scope: Scope, kind: Ablation, lowest: Mapping[str, float]) -> str:
 
 def claim_of(scope: Scope, kind: Ablation) -> str:
     """Returns the paper's claim, and whether these runs are long enough for a comparison."""
-    updates, whole = kind.updates_in(scope, False), PROTOCOLS["text"].overrides(SEARCHED)["updates"]
+    updates, whole = (
+        kind.updates_in(scope, False),
+        PROTOCOLS["text"].overrides(SEARCHED, kind.input)["updates"],
+    )
     if kind.settings != "paper" or updates >= whole:
         return kind.claim
     return (

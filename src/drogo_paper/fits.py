@@ -80,7 +80,13 @@ def train(settings: dict[str, Any], scratch: Path, report: Report, **grid: list[
         fit,
         data,
         Column(lam=settings["lam"]),
-        **recipe(data, settings["settings"], settings.get("objective", "drogo"), **chosen),
+        **recipe(
+            data,
+            settings["settings"],
+            settings.get("objective", "drogo"),
+            newest=settings.get("newest", False),
+            **chosen,
+        ),
         seeds=settings["seeds"],
         truth={name: solve(world.mdp, settings["lam"], name).checked().log_e for name in TRUTHS},
         checkpoint=checkpoint,
@@ -114,7 +120,7 @@ QUICK_UPDATES = {"one-hot": 800, "coordinates": 800, "pixels": 200}
 
 def job(scope: Scope, world: str, kind: str, transitions: int = TRANSITIONS) -> Job:
     reading = scope.reading
-    overrides = reading.overrides(world)
+    overrides = reading.overrides(world, kind)
     if scope.quick:
         overrides |= {"updates": QUICK_UPDATES[kind]}
     settings: dict[str, Any] = {
@@ -123,7 +129,8 @@ def job(scope: Scope, world: str, kind: str, transitions: int = TRANSITIONS) -> 
         "settings": reading.settings,
         "episodes": reading.episodes,
         "double": reading.double,
-        "seeds": scope.seeds,
+        "newest": reading.newest_networks,
+        "seeds": reading.seeds(world, kind, scope.seeds),
         "lam": LAM,
         "transitions": transitions,
         "overrides": overrides,

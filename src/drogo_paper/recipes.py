@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import drogo
 from drogo.data import Transitions
 from drogo.learn import CNN, MLP, Optimiser, Sample, Table
 from drogo.learn.method import Scalar
+from drogo_paper.newest_networks import DENSE, Strided
 
 STEP_SIZES = {"paper": 1e-5, "recommended": 1e-3}
 DELTA = 0.001
@@ -35,10 +37,16 @@ METHODS = {
 
 
 def recipe(
-    data: Transitions, settings: str, objective: str = "drogo", **changed: Any
+    data: Transitions,
+    settings: str,
+    objective: str = "drogo",
+    *,
+    newest: bool = False,
+    **changed: Any,
 ) -> dict[str, Any]:
     """Returns the arguments method, network and optimiser of `drogo.fit`: the `paper` settings, or
-    those `recommended` for the data, with `changed` settings or lists of them."""
+    those `recommended` for the data, with `changed` settings or lists of them. The `newest`
+    networks take the place of the paper's."""
     kind, problem = METHODS[objective], drogo.Column()
     if settings == "paper":
         of_penalised = dict(PENALISED)
@@ -47,6 +55,9 @@ def recipe(
         method = drogo.Paper() if kind is drogo.Drogo else kind(**of_penalised)
         shapes = {1: Table(), 4: CNN()}
         network = shapes.get(data.observations.ndim, MLP(frequencies=0, normalise=False))
+        if newest and data.observations.ndim > 1:
+            images = partial(Strided, data.observations.shape[1:3])
+            network = images if data.observations.ndim == 4 else DENSE
         optimiser = Optimiser("rmsprop", STEP_SIZES["paper"], "constant")
     else:
         method = kind()

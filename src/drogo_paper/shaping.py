@@ -82,7 +82,8 @@ def job(scope: Scope, world: str, get: Get) -> Job | None:
         record = get(fits.job(scope, world, kind))
         if record is None:
             return None
-        learned[f"DR {kind}"] = record.arrays["v"].tolist()
+        maps = record.arrays["v"]
+        learned[f"DR {kind}"] = [maps[k % len(maps)].tolist() for k in range(scope.seeds)]
     settings = {
         "world": world,
         "learned": learned,

@@ -18,10 +18,10 @@ class Reproduce:
     shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
     ablation-network, ablation-network-paper, theory, transfer, counts and
     options. Only if named, since they take long: options-plain, options-returns."""
-    protocol: Literal["text", "code", "library"] = "text"
+    protocol: Literal["text", "code", "newest", "library"] = "text"
     """text: the paper as its text says, where a seed stops once it is exact. code: the data,
-    lengths and measures of the authors' code, which take hours. library: learned with the settings
-    that drogo recommends."""
+    lengths and measures of the authors' code, which take hours. newest: the same with the networks
+    of its newest version. library: learned with the settings that drogo recommends."""
     seeds: Annotated[
         int | None, tyro.conf.arg(help_behavior_hint="(default: 10; 2 with --quick)")
     ] = None

@@ -1,10 +1,12 @@
 """The authors' protocol: plain descent step by step, whole episodes, and double precision."""
 
+import jax
 import numpy as np
 import pytest
 
 from drogo.worlds.grid import GridWorld
 from drogo_paper import ablation, fits, plain_descent
+from drogo_paper.newest_networks import Strided
 from drogo_paper.scope import Scope
 
 CORRIDOR = "########\n#S..xG.#\n########"
@@ -58,8 +60,23 @@ def test_jobs_of_each_protocol():
     job = fits.job(code, "grid-maze", "coordinates")
     assert job.settings["overrides"] == {"updates": 300_000, "stop_early": False}
     assert (job.settings["episodes"], job.settings["double"]) == (True, True)
+    pixels = fits.job(code, "grid-maze", "pixels").settings
+    assert (pixels["seeds"], pixels["overrides"]["stop_early"]) == (2, True)
     assert fits.job(text, "grid-maze", "pixels").settings["overrides"]["updates"] == 40_000
     search = ablation.search_job(code, ablation.TABULAR, "gdo")
     assert search.function == "drogo_paper.plain_descent:search"
     assert search.settings["grid"] == {"step_size": [0.003], "penalty": [0.1, 0.5, 1.0, 2.0]}
     assert ablation.search_job(text, ablation.TABULAR, "gdo").function.endswith("fits:search")
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "pixels"])
+def test_the_newest_networks(kind, tmp_path):
+    """Three hidden layers of 256 after two coordinates or, of 13 x 13 pixels, one with strides."""
+    settings = fits.job(Scope("newest", 2), "four-rooms", kind).settings
+    settings |= {"overrides": {"updates": 2}, "transitions": 2000}
+    with jax.numpy_dtype_promotion("standard"):
+        learned = fits.learn(settings, tmp_path, lambda done: None)
+    assert learned.arrays["v"].shape == (2, 104)
+    assert learned.arrays["v"].dtype == np.float64
+    network = Strided((13, 13), jax.random.key(0))
+    assert [part.weight.shape for part in network.dense] == [(256, 16), *[(256, 256)] * 3, (1, 256)]
