@@ -142,7 +142,8 @@ def row(name: str) -> list[object]:
             return [shown, "refused", round(seconds), "-", "-", "-", report["error"][:SHORT]]
         solution, seeds = load(report["files"]["solution"]), report["seeds"]
         played, random = (np.array([*episodes(name, one)], float) for one in (solution, None))
-    key = next(key for key in ("difference_column", "error", "certificate") if key in seeds[0])
+    keys = ("difference_column", "error", "certificate")
+    key = next(key for key in keys if seeds[0].get(key) is not None)
     error = max(seed[key] for seed in seeds)
     good = played[:, 2 if name.startswith(ALL_GOOD) else 1] > 0
     returns, success = (f"{rows[:, 0].mean():.3g}" for rows in (played, random)), int(good.sum())
