@@ -44,14 +44,17 @@ class Convolution(eqx.Module):
 
 class Windows(NamedTuple):
     """The distinct pieces of a table of images. A pooled cell depends on a 4 x 4 window of the
-    layer below, so each distinct window is computed once, and the cells point to theirs."""
+    layer below, and one of the last layer on 3 x 3 cells, so each distinct piece is computed once.
+    """
 
     patches: Float[Array, "4 first c9"]  # The four 3 x 3 patches of each distinct window of pixels.
     cells: Int[Array, "4 second 9"]
     """The four patches of each distinct window of pooled cells, as indices of windows of pixels.
     The index after the last stands for the zeros around an image."""
+    patches_of_last: Int[Array, "third 9"]
+    """The distinct patches of the second pooled layer, as indices of windows of pooled cells."""
     places: Int[Array, "h w n"]
-    """The window of pooled cells at each place of the second pooled layer."""
+    """The patch at each place of the last layer."""
 
 
 class ConvolutionalNetwork(AbstractNetwork):
@@ -98,7 +101,9 @@ class ConvolutionalNetwork(AbstractNetwork):
             pooled = jnp.concatenate([pooled, jnp.zeros_like(pooled[:1])])
             patches = pooled[features.cells].reshape(*features.cells.shape[:2], -1)
             pooled = jax.nn.relu(second.of_patches(patches).max(axis=0))
-            x = third.of_patches(_patches(pooled[features.places]))
+            pooled = jnp.concatenate([pooled, jnp.zeros_like(pooled[:1])])
+            patches = pooled[features.patches_of_last].reshape(len(features.patches_of_last), -1)
+            x = third.of_patches(patches)[features.places]
         elif self.by_patches:
             x = _pool(first.of_patches(features))
             x = _pool(second.of_patches(_patches(x, even=True)))
@@ -135,11 +140,11 @@ def _windows(images: np.ndarray) -> Windows:
     cells = first.reshape(height // 2, width // 2, n)
     around = np.pad(cells, ((1, 1), (1, 1), (0, 0)), constant_values=len(seen))[..., None]
     held, second = merge_equal(_four_by_four(around, height // 4, width // 4))
-    return Windows(
-        to_device(patches),
-        to_device(_inner_patches(held.reshape(-1, 4, 4, 1)), dtype=jnp.int32),
-        to_device(second.reshape(height // 4, width // 4, n), dtype=jnp.int32),
-    )
+    cells = second.reshape(height // 4, width // 4, n)
+    around = np.pad(cells, ((1, 1), (1, 1), (0, 0)), constant_values=len(held))
+    last, third = merge_equal(sliding_window_view(around, (3, 3), axis=(0, 1)).reshape(-1, 9))
+    indices = (_inner_patches(held.reshape(-1, 4, 4, 1)), last, third.reshape(cells.shape))
+    return Windows(to_device(patches), *(to_device(part, dtype=jnp.int32) for part in indices))
 
 
 def _four_by_four(padded: np.ndarray, height: int, width: int) -> np.ndarray:
