@@ -113,7 +113,7 @@ def claim_of(scope: Scope, kind: Ablation) -> str:
     """Returns the paper's claim, and whether these runs are long enough for a comparison."""
     updates, whole = (
         kind.updates_in(scope, False),
-        PROTOCOLS["text"].overrides(SEARCHED, kind.input)["updates"],
+        PROTOCOLS["text"].overrides(SEARCHED)["updates"],
     )
     if kind.settings != "paper" or updates >= whole:
         return kind.claim

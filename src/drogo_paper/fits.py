@@ -120,7 +120,7 @@ QUICK_UPDATES = {"one-hot": 800, "coordinates": 800, "pixels": 200}
 
 def job(scope: Scope, world: str, kind: str, transitions: int = TRANSITIONS) -> Job:
     reading = scope.reading
-    overrides = reading.overrides(world, kind)
+    overrides = reading.overrides(world)
     if scope.quick:
         overrides |= {"updates": QUICK_UPDATES[kind]}
     settings: dict[str, Any] = {

@@ -34,8 +34,8 @@ class Protocol:
     """Whether a seed stops once no value is further than a tenth of the tolerance from the exact
     solution of its data. It saves time, and is in neither the text nor the code."""
     few: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """The seeds of fits that would take days here, by world and input. They also stop as `stops`
-    says. Agents with more seeds share their maps."""
+    """The seeds of fits that would take days here, by world and input. Agents with more seeds share
+    their maps."""
     every_step: bool = True
     """Whether N_OPT is the last step whose return differs from the final one, plus 1, with an
     evaluation after every step (table_1.py), or the first of the evaluations every 100 steps from
@@ -51,12 +51,11 @@ class Protocol:
     """The eigenvector of the ablations' cosines: `transition` is that of the text, and
     `representation` that of the symmetrised inverse (ablation_tabular.py)."""
 
-    def overrides(self, world: str, kind: str) -> dict[str, Any]:
+    def overrides(self, world: str) -> dict[str, Any]:
         """Returns the settings of a fit that are not those of `settings`."""
         if self.epochs is None:
             return {}
-        stops = self.stops or (world, kind) in self.few
-        return {"updates": UPDATES_IN_AN_EPOCH * self.epochs[world], "stop_early": stops}
+        return {"updates": UPDATES_IN_AN_EPOCH * self.epochs[world], "stop_early": self.stops}
 
     def seeds(self, world: str, kind: str, seeds: int) -> int:
         """Returns the number of seeds of a fit."""
@@ -72,8 +71,8 @@ PROTOCOLS = {
     for protocol in (
         Protocol("library", "recommended", None, stops=True),
         Protocol("text", "paper", OF_TEXT, stops=True),
-        Protocol("code", "paper", OF_CODE, episodes=True, double=True, few=FEW, plain_descent=True,
-                 truth="representation"),
+        Protocol("code", "paper", OF_CODE, episodes=True, double=True, stops=True, few=FEW,
+                 plain_descent=True, truth="representation"),
     )
 }  # fmt: skip
 PROTOCOLS["newest"] = replace(PROTOCOLS["code"], name="newest", newest_networks=True)
