@@ -28,11 +28,12 @@ from drogo.worlds.minigrid import ACTIONS
 from drogo.worlds.resolve import resolve
 from tables import parse_options, write_table
 
-EPISODES, SAMPLES, TIMEOUT, MOST_STEPS, SHORT = 20, 8, 300, 500, 160
+EPISODES, SAMPLES, TIMEOUT, MOST_STEPS, SHORT = 20, 8, 900, 500, 160
 MINIGRID = ("Unlock", "UnlockPickup", "KeyCorridorS3R2", "ObstructedMaze-1Dl", "RedBlueDoors-6x6")
 MINIGRID += ("Dynamic-Obstacles-8x8", "LavaGapS7", "MultiRoom-N2-S4")
 OTHERS = ("Taxi-v4", "FrozenLake-v1", "CliffWalking-v1", "Blackjack-v1", "drogo/Room-Wall-v0")
 OTHERS += ("LunarLander-v3", "MountainCarContinuous-v0", "Pendulum-v1", "CartPole-v1")
+OTHERS += ("gymnasium_robotics:PointMaze_UMaze-v3",)
 OWN = ("Dict-v0", "Tuple-v0", "Frames-v0", "Lake-v0")
 IDS = (*(f"MiniGrid-{name}-v0" for name in MINIGRID), *OTHERS, *(f"environments:{i}" for i in OWN))
 BY_CHANCE = ("FrozenLake", "Blackjack", "MiniGrid-Dynamic", "CliffWalkingSlippery")
@@ -135,7 +136,7 @@ def episodes(name: str, solution: Any) -> Any:
 
 def row(name: str) -> list[object]:
     """Returns the cells of an environment."""
-    shown = name.removeprefix("MiniGrid-").removeprefix("environments:")
+    shown = name.removeprefix("MiniGrid-").rpartition(":")[2]
     with tempfile.TemporaryDirectory() as out:
         report, seconds = learn(name, out)
         if "error" in report:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import secrets
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,7 @@ MOST_BYTES_OF_SETTINGS = 2**24
 READING_FAILED = (
     zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError,
     NotImplementedError, RuntimeError, OSError, SyntaxError, RecursionError,
+    tokenize.TokenError,
 )  # fmt: skip
 """The errors that reading a damaged file may raise."""
 

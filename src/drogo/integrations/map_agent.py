@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from jaxtyping import Int
 from stable_baselines3.common.monitor import Monitor
@@ -10,7 +11,14 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-from drogo.errors import check_choice, check_positive, check_share, unknown_argument
+from drogo.errors import (
+    check_choice,
+    check_positive,
+    check_share,
+    check_type,
+    check_whole,
+    unknown_argument,
+)
 from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.integrations.learn_map import LearnMap, original
 from drogo.online.base import AbstractOnlineMap
@@ -60,6 +68,8 @@ class MapAgent(OffPolicyAlgorithm):
         **settings: Any,
     ) -> None:
         of_agent = {name: settings.pop(name) for name in OF_AGENT if name in settings}
+        seed = None if seed is None else check_whole("seed", seed, 0)
+        check_type("env", env, (gymnasium.Env, VecEnv, str), "an environment, a vector or an id")
         options = {"seed": seed, "device": "cpu", "support_multi_env": True, "gradient_steps": 0}
         super().__init__(BasePolicy, env, 0.0, learning_starts=0, **options, **of_agent)
         if isinstance(online, str):
@@ -156,6 +166,7 @@ class MapAgent(OffPolicyAlgorithm):
     ) -> "MapAgent":
         """Returns a saved agent. A map with code of your own, such as a network, is given again."""
         made: list[Any] = []
+        env = gymnasium.make(env) if isinstance(env, str) else env
 
         def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
             spaces = (env.observation_space, env.action_space)
