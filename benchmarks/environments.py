@@ -5,7 +5,7 @@ environment.
 
 Every action is tried on a copy of the environment with other random numbers, and the best is taken:
 by the mean for `Soft`, by the mean of the exponentials for `Column`. Success is a positive last
-reward, or an end if all are good.
+reward, or an end if all are good. Rows are kept in `--out`, by environment.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -24,6 +25,7 @@ from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from drogo import load
 from drogo.data.step import as_key, part_of
+from drogo.files import write_file
 from drogo.worlds.minigrid import ACTIONS
 from drogo.worlds.resolve import resolve
 from tables import parse_options, write_table
@@ -40,6 +42,8 @@ BY_CHANCE = ("FrozenLake", "Blackjack", "MiniGrid-Dynamic", "CliffWalkingSlipper
 ALL_GOOD = ("CliffWalking", "MountainCar", "drogo/", "Acrobot")
 HEADER = ("environment", "status", "seconds", "error", "success", "return (random)", "said")
 TITLE = "What `drogo learn ID` says and does with no option, and what the policy of its map does."
+NOTE = "Error: the largest difference to the exact solution of the environment or of its data. The "
+NOTE += "policy tries each action on a copy of the environment."
 
 
 class Room(gymnasium.Env):
@@ -153,6 +157,15 @@ def row(name: str) -> list[object]:
     return [*cells, f"{success} of {len(good)}", "{} ({})".format(*returns), said]
 
 
+def kept(name: str, out: Path) -> list[object]:
+    """Returns the cells of an environment, which an earlier run may have left."""
+    path = out / f"{name.replace('/', '-')}.json"
+    if not path.exists():
+        write_file(path, json.dumps(row(name)).encode())
+    return json.loads(path.read_text())
+
+
 if __name__ == "__main__":
-    options = parse_options(__doc__, only=IDS)
-    write_table("environments", TITLE, HEADER, map(row, options.only), write=options.write)
+    options = parse_options(__doc__, only=IDS, out=Path("results/environments"))
+    rows = (kept(name, options.out) for name in options.only)
+    write_table("environments", TITLE, HEADER, rows, NOTE, write=options.write)

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 
 from drogo.plot import as_png
-from drogo_paper import markup
+from drogo_paper import markup, published
 from drogo_paper.ablation import NETWORK_PAPER, TABULAR
 from drogo_paper.engines.store import Record
 from drogo_paper.scope import Answer, Scope, Table
@@ -154,10 +154,11 @@ def _section(name: str, answer: Answer, figures: Mapping[str, bytes]) -> str:
         for figure in answer.figures
     )
     tables = "".join(_table(table) for table in answer.tables)
+    caption = published.published()["captions"].get(name, "")
     notes = "".join(f"<p>{_text(note)}</p>" for note in answer.notes)
     return (
         f'<section id="{name}"><h2>{_text(answer.title)}</h2>'
-        f'<p class="source">In {_text(answer.paper)}: {_text(answer.source)}</p>'
+        f'<p class="source">In {_text(answer.paper)}: {_text(answer.source)}. {_text(caption)}</p>'
         f'<p class="verdict">{_text(answer.verdict)}</p>{shown}{tables}{notes}</section>'
     )
 
@@ -186,8 +187,8 @@ def as_markdown(
 ) -> str:
     """Returns Markdown for the docs; `figures` is the directory of the figures."""
     lines = [f"# {_line(above[0])}", "", _line(f"{above[1]} {without(absent)}".strip())]
-    for answer in answers.values():
-        lines += _markdown_section(answer, figures)
+    for name, answer in answers.items():
+        lines += _markdown_section(name, answer, figures)
     lines += ["", "## Deviations from the paper", ""]
     lines += [f"- {_line(deviation)}" for deviation in DEVIATIONS]
     lines += ["", "## Settings", "", "| | |", "|---|---|"]
@@ -195,9 +196,10 @@ def as_markdown(
     return "\n".join(lines) + "\n"
 
 
-def _markdown_section(answer: Answer, figures: str) -> list[str]:
-    title = _line(answer.title)
-    lines = ["", f"## {title}", "", f"In {_line(answer.paper)}: {_line(answer.source)}."]
+def _markdown_section(name: str, answer: Answer, figures: str) -> list[str]:
+    title, caption = _line(answer.title), published.published()["captions"].get(name, "")
+    source = f"In {answer.paper}: {answer.source}. {caption}"
+    lines = ["", f"## {title}", "", _line(source.strip())]
     lines += ["", _line(answer.verdict)]
     for name in answer.figures:
         lines += ["", f"![{title}]({figures}/{name}.png)"]

@@ -69,6 +69,21 @@ def test_a_network_a_vector_of_environments_and_images(sb3, agents, tmp_path):
     assert pictures.online.metrics["states"] <= 7
 
 
+def test_a_student_acts_as_the_map_and_goes_on_learning(sb3, agents):
+    agent = agents("table", make(), seed=0).learn(400)
+    options = {"n_steps": 32, "batch_size": 16, "learning_rate": 3e-3, "device": "cpu"}
+    student = sb3.PPO("MlpPolicy", make(), seed=0, **options)
+    steps = agent.online.steps
+    assert agent.teach(student, 600, epochs=40, batch_size=16) < 0.05
+    assert agent.online.steps == steps
+    evaluate = sb3.common.evaluation.evaluate_policy
+    env = sb3.common.monitor.Monitor(make())
+    assert evaluate(student, env, n_eval_episodes=2) == (-3, 0)
+    student.learn(64)
+    agent.learn(10, reset_num_timesteps=False)
+    refused(ArgumentTypeError, "student", agent.teach, agent)
+
+
 def test_wrong_arguments_and_files_are_named(sb3, agents, tmp_path, unchecked):
     for argument, wrong in {"online": "tables", "epsilon": 2, "temperature": 0, "lamb": 3}.items():
         given = {"online": "table", argument: wrong}

@@ -5,9 +5,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from jaxtyping import Int
+from scipy.special import softmax
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
@@ -153,6 +156,61 @@ class MapAgent(OffPolicyAlgorithm):
         actions = np.where(is_sampled, self._sampled(logits), best)
         after = tuple({key, *visited} for key, visited in zip(keys, before, strict=True))
         return (actions if is_batch else actions.squeeze(axis=0)), after
+
+    def teach(
+        self,
+        student: OnPolicyAlgorithm,
+        steps: int = 4000,
+        *,
+        epochs: int = 20,
+        batch_size: int = 64,
+        temperature: float = 0.1,
+    ) -> float:
+        """Teaches the policy of another agent, such as a `PPO`, to act as this one. It can go on
+        learning by itself afterwards.
+
+        The policy learns `exp(q / temperature)` at observations that this agent meets, and then at
+        those that it meets itself, by the cross-entropy.
+
+        Args:
+            student: An on-policy agent with the same observations and actions.
+            steps: The steps in the environment of this agent, half of them of each. Neither learns
+                from their rewards.
+            epochs: The passes through all observations, for each half.
+            batch_size: The observations of an update.
+            temperature: By what action values are divided.
+
+        Returns:
+            The mean Kullback-Leibler divergence to the taught policy at the last pass.
+        """
+        policy = check_type("student", student, OnPolicyAlgorithm, "a PPO or an A2C").policy
+        self.online.check_spaces(student.observation_space, student.action_space)
+        whole = {"steps": steps, "epochs": epochs, "batch_size": batch_size}
+        steps, epochs, batch_size = (check_whole(*pair, 1) for pair in whole.items())
+        check_positive("temperature", temperature)
+        env, met, distance = self.env, [], 0.0
+        assert env is not None
+        for actor in (self, student):
+            seen: Any = env.reset()
+            for _ in range(-(-steps // (2 * env.num_envs))):
+                met.append(np.array(seen))
+                seen, *_ = env.step(actor.predict(seen)[0])
+            batch = np.concatenate(met)
+            wanted = softmax(self.online.logits(original(self, batch)) / temperature, axis=1)
+            for _ in range(epochs):
+                order, distance = self._rng.permutation(len(batch)), 0.0
+                for begin in range(0, len(batch), batch_size):
+                    rows = order[begin : begin + batch_size]
+                    shown, _ = policy.obs_to_tensor(batch[rows])
+                    given: Any = policy.get_distribution(shown).distribution
+                    target = torch.as_tensor(wanted[rows], dtype=given.logits.dtype)
+                    part = torch.distributions.kl_divergence(type(given)(probs=target), given)
+                    policy.optimizer.zero_grad()
+                    part.mean().backward()
+                    policy.optimizer.step()
+                    distance += float(part.detach().sum()) / len(batch)
+        self._last_obs = None  # the episode that was under way is over
+        return distance
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:  # pyright: ignore
         """Writes the agent and its map to one file, with all that they need to continue."""
