@@ -44,15 +44,16 @@ class MapAgent(OffPolicyAlgorithm):
         agent.learn(20_000)
         evaluate_policy(agent, env)
 
-    Until a goal is found it takes the best action while it trains, which leads to what was not
-    tried yet. From then on it samples actions by `exp(q / temperature)`, which keeps improving the
-    way. `predict` takes the best action, or samples one if it is not `deterministic`. It also
+    While it trains it takes the best action of a map that is optimistic about what was not tried
+    yet. If the map's optimism ends with the first goal, which it does in an `OnlineMap`, actions
+    are sampled by `exp(q / temperature)` from then on, which keeps improving the way. `predict`
+    takes the best action that was tried, or samples one if it is not `deterministic`. It also
     samples where an observation comes a second time in an episode, since a map that is not exact
     can lead in circles; for that it needs the `state` that it returned, as `evaluate_policy` does.
 
     Args:
         online: The map: `"table"` for an `OnlineTable` or `"network"` for an `OnlineMap` of the
-            environment, with lam 5 and optimism until a goal is found; or one of your own.
+            environment, with lam 5; or one of your own.
         env: The environment, or a vector of environments. Images keep their axes.
         epsilon: The share of random actions while it trains.
         temperature: By what action values are divided where actions are sampled.
@@ -78,7 +79,7 @@ class MapAgent(OffPolicyAlgorithm):
         if isinstance(online, str):
             check_choice("online", online, KINDS)
             seeded = {"seed": seed or 0} if online == "network" else {}
-            given = {"problem": Column(lam=5.0), "until_found": True} | seeded | settings
+            given = {"problem": Column(lam=5.0)} | seeded | settings
             online = KINDS[online](self.observation_space, self.action_space, **given)
         elif settings:
             raise unknown_argument(next(iter(settings)), OF_AGENT)
@@ -118,8 +119,8 @@ class MapAgent(OffPolicyAlgorithm):
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
     ) -> tuple[np.ndarray, np.ndarray]:
         seen = original(self, self._last_obs)
-        if self.online.found:
-            actions = self._sampled(self.online.logits(seen))
+        if self.online.found and self.online.until_found:
+            actions = self._sampled(self.online.known_logits(seen))
         else:
             actions = self.online.act(seen, self._rng)
         is_random = self._rng.random(n_envs) < self.epsilon
@@ -145,7 +146,7 @@ class MapAgent(OffPolicyAlgorithm):
         seen = np.asarray(original(self, observation))
         is_batch = seen.ndim > len(self.online.shape)
         seen = seen if is_batch else seen[None]
-        logits = self.online.logits(seen)
+        logits = self.online.known_logits(seen)
         before = [set() for _ in seen] if state is None else list(state)
         for k in np.flatnonzero(np.zeros(0) if episode_start is None else episode_start):
             before[k] = set()
@@ -196,7 +197,7 @@ class MapAgent(OffPolicyAlgorithm):
                 met.append(np.array(seen))
                 seen, *_ = env.step(actor.predict(seen)[0])
             batch = np.concatenate(met)
-            wanted = softmax(self.online.logits(original(self, batch)) / temperature, axis=1)
+            wanted = softmax(self.online.known_logits(original(self, batch)) / temperature, axis=1)
             for _ in range(epochs):
                 order, distance = self._rng.permutation(len(batch)), 0.0
                 for begin in range(0, len(batch), batch_size):

@@ -55,6 +55,8 @@ class AbstractOnlineMap(AbstractShaping):
     unknown_end = np.nan
     found: bool
     """Whether a goal was seen: a terminal state, worth at least as much as `optimism` if given."""
+    until_found: bool
+    """Whether optimism ends with the first goal."""
     kinds: tuple[type[gymnasium.Space], ...] = ()
     """The kinds of spaces that observations may have, besides `Box`."""
 
@@ -109,6 +111,11 @@ class AbstractOnlineMap(AbstractShaping):
     @abc.abstractmethod
     def logits(self, observations: npt.ArrayLike) -> Logits:
         """Returns the log of the value of each action at some observations, up to a constant."""
+
+    @abc.abstractmethod
+    def known_logits(self, observations: npt.ArrayLike) -> Logits:
+        """Returns the same without hope: minus infinity for actions that were not tried, unless
+        none was."""
 
     @abc.abstractmethod
     def frozen(self) -> FrozenMap:

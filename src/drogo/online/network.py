@@ -27,7 +27,7 @@ from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, dense, f
 from drogo.learn.settings import as_json, from_keywords
 from drogo.learn.train import by_path, check_leaves, tree_from
 from drogo.mdp.arrays import as_floats
-from drogo.online.base import AbstractOnlineMap
+from drogo.online.base import AbstractOnlineMap, Logits
 from drogo.online.judging import are_judged
 from drogo.online.learner import (
     CELLS,
@@ -167,6 +167,7 @@ class OnlineMap(AbstractOnlineMap):
     ) -> None:
         shaping, self.settings = from_keywords(settings, Shaping, self.settings_kind)
         super().__init__(observation_space, action_space, problem, self.settings.optimism, shaping)
+        self.until_found = self.settings.until_found
         self.seed, size = check_whole("seed", seed, 0), math.prod(self.shape)
         self.method, self.optimiser = resolved_method(method, size), resolved_optimiser(optimiser)
         self.network = MLP(width=64, depth=3) if network is None else as_architecture(network)
@@ -301,14 +302,17 @@ class OnlineMap(AbstractOnlineMap):
         frozen = self._frozen
         return (frozen.logits if frozen is not None else self._zeros)(self.checked(observations))
 
+    def known_logits(self, observations: npt.ArrayLike) -> Logits:
+        logits = self.logits(observations)
+        if self._frozen is None:
+            return logits
+        state = jax.tree.unflatten(self._frozen.program.of_state, self._state)
+        tried = np.asarray(_visits(state.visits, self.checked(observations))) > 0
+        return np.where(tried | ~tried.any(axis=1, keepdims=True), logits, -np.inf)
+
     def act(self, observations: npt.ArrayLike, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-        logits, settings = self.logits(observations), self.settings
-        over = settings.optimism is None or (self.found and settings.until_found)
-        if over and self._frozen is not None:  # nothing was learned of actions that were not tried
-            state = jax.tree.unflatten(self._frozen.program.of_state, self._state)
-            tried = np.asarray(_visits(state.visits, self.checked(observations))) > 0
-            logits = np.where(tried | ~tried.any(axis=1, keepdims=True), logits, -np.inf)
-        return self._best(logits, rng)
+        over = self.optimism is None or (self.found and self.until_found)
+        return self._best((self.known_logits if over else self.logits)(observations), rng)
 
     def _zeros(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
         return np.zeros((len(self.checked(observations)), self.n_actions))

@@ -22,7 +22,7 @@ from drogo.learn.settings import from_keywords
 from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
 from drogo.mdp.model import mean_gap
-from drogo.online.base import AbstractOnlineMap
+from drogo.online.base import AbstractOnlineMap, Logits
 from drogo.online.judging import are_judged
 from drogo.problems.column import Column
 from drogo.problems.shared import ActionModel
@@ -160,6 +160,7 @@ class OnlineTable(AbstractOnlineMap):
         self._v, self._mean_step, self._elsewhere = np.zeros(0), 1.0, 0.0
         self._action_values = np.zeros((0, self.n_actions))
         self._solved_at, self._is_new = 0, False
+        self._known, self._known_at = self._action_values, 0
         self._charge = (self.problem.costs and self.problem.costs.charge) or 1.0
         self._costs = self.judging.costs()
 
@@ -242,8 +243,16 @@ class OnlineTable(AbstractOnlineMap):
     def knows(self, observations: npt.ArrayLike) -> Bool[np.ndarray, " n"]:
         return self._rows(observations) < self._v.size
 
-    def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
+    def logits(self, observations: npt.ArrayLike) -> Logits:
         return _at(self._rows(observations), self._action_values)
+
+    def known_logits(self, observations: npt.ArrayLike) -> Logits:
+        if self._known_at != self._solved_at:
+            seen, shape = self.seen(), (len(self._index), self.n_actions)
+            rest = (np.broadcast_to(self.default_policy, shape), self.lam, None)
+            self._known = action_values(seen, solve_seen(seen, *rest), *rest)
+            self._known_at = self._solved_at
+        return _at(self._rows(observations, len(self._known)), self._known)
 
     def _rows(self, observations: npt.ArrayLike, n: int | None = None) -> Int[np.ndarray, " rows"]:
         """Returns the rows of observations; the number of states for those without a value."""
@@ -304,6 +313,7 @@ class OnlineTable(AbstractOnlineMap):
         self._mean_step, self._elsewhere = arrays["scales"].tolist()
         self.steps, self._solved_at, *flags = arrays["counters"].tolist()
         self._is_new, self.found = map(bool, flags)
+        self._known_at = -1
 
 
 def _at(rows: np.ndarray, values: Pairs) -> Float[np.ndarray, "n actions"]:
