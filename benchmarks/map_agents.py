@@ -19,6 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 
@@ -53,7 +54,7 @@ class Solved(BaseCallback):
             pays, _ = evaluate_policy(
                 self.model, self.env, EPISODES, return_episode_rewards=True, warn=False
             )
-            self.at = self.num_timesteps if min(pays) > 0 else None
+            self.at = self.num_timesteps if np.min(pays) > 0 else None
         return self.at is None
 
 
@@ -72,7 +73,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     began, first, shaping = time.perf_counter(), make(), None
     spaces = (first.observation_space, first.action_space)
     if method == "DQN with the map":
-        rule = {"discount": DISCOUNT, "reward": -1.0, "weight": 0.5}
+        rule: dict[str, Any] = {"discount": DISCOUNT, "reward": -1.0, "weight": 0.5}
         shaping = OnlineTable(*spaces, Column(lam=LAM), **rule)
     if method == "DQN with RND":
         shaping = RND(spaces[0], weight=0.1, seed=seed)

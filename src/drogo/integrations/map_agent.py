@@ -80,14 +80,16 @@ class MapAgent(OffPolicyAlgorithm):
             check_choice("online", online, KINDS)
             seeded = {"seed": seed or 0} if online == "network" else {}
             given = {"problem": Column(lam=5.0)} | seeded | settings
-            online = KINDS[online](self.observation_space, self.action_space, **given)
+            made = KINDS[online](self.observation_space, self.action_space, **given)
         elif settings:
             raise unknown_argument(next(iter(settings)), OF_AGENT)
-        self.online: AbstractOnlineMap = online
-        self.gamma = online.shaping.discount
+        else:
+            made = online
+        self.online: AbstractOnlineMap = made
+        self.gamma = made.shaping.discount
         self.epsilon = check_share("epsilon", epsilon)
         self.temperature = check_positive("temperature", temperature)
-        online.attach(self)
+        made.attach(self)
         self._setup_model()
 
     def _setup_model(self) -> None:
