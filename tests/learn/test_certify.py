@@ -162,7 +162,17 @@ def test_ctrl_c_returns_what_was_measured(monkeypatch):
     assert certificate.status == ("certified", "undecided", "undecided")
     assert np.array_equal(certificate.estimate[0], whole.estimate[0])
     assert (certificate.groups > 0).all(axis=1).tolist() == [True, True, False]
-    assert certificate.lines()[-1] == "Ctrl-C stopped the rollouts early."
+    assert certificate.lines()[-1] == "The rollouts were stopped early."
+
+
+def test_a_limit_of_seconds_leaves_the_rest_undecided():
+    maps = [map_of(TRUTH, name=name) for name in range(2)]
+    certificate = certify_maps(maps, simulator(ENV), starts=5, effort=Effort(seconds=1e-9))
+    assert certificate.interrupted
+    assert certificate.status == ("undecided", "undecided")
+    whole = certify_maps(maps, simulator(ENV), starts=5, effort=Effort(seconds=1e3))
+    assert (whole.interrupted, whole.status) == (False, ("certified", "certified"))
+    refused(ArgumentError, "seconds", Effort, seconds=-1.0)
 
 
 def test_the_default_policy_is_that_of_the_problem(data):

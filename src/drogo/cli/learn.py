@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FILES = {"picture": "picture.png", "solution": "solution.npz"}
 CHECKPOINT = "checkpoint.npz"
-CERTIFIED = 20
+CERTIFIED, SECONDS_OF_CERTIFICATE = 20, 120.0
 BYTES_OF_TRANSITION = 34
 """Two states, a reward, a terminal reward and two flags; observations are not counted."""
 BY_DATA = output.hint("(default: one that suits the data)")
@@ -285,7 +285,8 @@ def _certify(
     if isinstance(world.env.unwrapped, StepsMany) or not callable(sampling["start"]):
         del sampling["start"]  # the simulator samples first states itself
     try:
-        certificate = drogo.certify(solution, world.env, starts=starts, **sampling)
+        effort = drogo.learn.Effort(seconds=SECONDS_OF_CERTIFICATE)
+        certificate = drogo.certify(solution, world.env, starts=starts, effort=effort, **sampling)
     except Exception as error:  # also one of the environment: the fit must not be lost
         reason = str(error) or type(error).__name__
         report["warnings"].append(f"The values were not checked by rollouts: {reason}")

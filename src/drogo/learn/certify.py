@@ -1,5 +1,6 @@
 """`certify`: the error of a learned map, estimated by rollouts of its environment."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -12,7 +13,15 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo.data.collect import MOST_SEED
 from drogo.data.simulate import Simulator, simulator
 from drogo.data.step import Step
-from drogo.errors import ArgumentError, Count, at_least, check_fields, check_number, check_whole
+from drogo.errors import (
+    ArgumentError,
+    Count,
+    at_least,
+    check_fields,
+    check_number,
+    check_positive,
+    check_whole,
+)
 from drogo.learn.rollouts import Groups, Values, Walk, interval
 from drogo.learn.solution import Solution
 from drogo.mdp.costs import Costs
@@ -54,7 +63,8 @@ class Certificate:
     ascents: Bool[np.ndarray, "seeds starts"]
     """Whether the steepest ascent from each start arrived at a terminal state."""
     interrupted: bool = False
-    """Whether Ctrl-C stopped the rollouts. Values that were not measured by then are undecided."""
+    """Whether Ctrl-C, or the largest number of seconds, stopped the rollouts. Values that were not
+    measured by then are undecided."""
 
     @property
     def error(self) -> Float[np.ndarray, " seeds"]:
@@ -113,7 +123,7 @@ class Certificate:
                 f"{self.tolerance[k]:.2g}, {refuted} are not, {starts - held - refuted} undecided"
                 f"{error}; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
             )
-        return lines + ["Ctrl-C stopped the rollouts early."] * self.interrupted
+        return lines + ["The rollouts were stopped early."] * self.interrupted
 
     def __repr__(self) -> str:
         return "Certificate(\n  " + "\n  ".join(self.lines()) + "\n)"
@@ -133,6 +143,8 @@ class Effort:
     """The largest number of steps of a rollout."""
     rounds: Count = 4
     """The number of rounds. Each further one doubles the groups where nothing is decided yet."""
+    seconds: Annotated[float, check_positive] | None = None
+    """About the largest number of seconds, shared among the seeds; None for no limit."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -254,9 +266,11 @@ def certify_maps(
         ascents=np.zeros(shape, bool),
         **empty,
     )
+    late, each = False, (effort.seconds or np.inf) / len(maps)
     with progress_bar("certify") as show:
         for k, one in enumerate(maps):
-            walk, claimed = Walk(sim, one, effort, rng, show), certificate.claimed[k]
+            until = time.monotonic() + each
+            walk, claimed = Walk(sim, one, effort, rng, show, until), certificate.claimed[k]
             which = f"map {k + 1} of {len(maps)}, round"
             certificate.ascents[k] = walk.ascents(states)
             pending, measured, count = np.arange(starts), None, effort.groups
@@ -271,8 +285,9 @@ def certify_maps(
                 undecided = ~(certificate.held | certificate.refuted)[k, pending]
                 pending, count = pending[undecided], 2 * count
                 measured = Groups(*(part[undecided] for part in measured))
-                if not pending.size or certificate.refuted[k].any() or walk.interrupted:
+                if not pending.size or certificate.refuted[k].any() or walk.stopped:
                     break
+            late |= walk.stopped
             if walk.interrupted:
-                return replace(certificate, interrupted=True)
-    return certificate
+                break
+    return replace(certificate, interrupted=late)

@@ -11,6 +11,7 @@ chosen is followed one step further in every step. The gains of these actions an
 are two estimates of one mean. If the first is larger, to first order the value of the start is
 higher by the difference, and the interval is not reliable."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -58,11 +59,21 @@ class Walk:
     """Rollouts that follow one map in an environment."""
 
     def __init__(
-        self, sim: Simulator, one: Any, effort: Any, rng: np.random.Generator, show: Any
+        self,
+        sim: Simulator,
+        one: Any,
+        effort: Any,
+        rng: np.random.Generator,
+        show: Any,
+        until: float,
     ) -> None:
-        self.sim, self.one, self.rng = sim, one, rng
+        self.sim, self.one, self.rng, self.until = sim, one, rng, until
         self.candidates, self.steps = effort.candidates, effort.steps
         self.show, self.label, self.interrupted = show, "steepest ascents", False
+
+    @property
+    def stopped(self) -> bool:
+        return self.interrupted or time.monotonic() > self.until
 
     def action_values(self, states: np.ndarray) -> tuple[np.ndarray, Table, Table, np.ndarray]:
         """Tries actions in each state."""
@@ -123,10 +134,11 @@ class Walk:
         return *tried, one, self.surprises(arrived, log_q, values, terminal, one[1])
 
     def attempt(self, step: int, take: Callable[[], Any]) -> Any:
-        """Takes a step; None if Ctrl-C stops the rollouts, which then count as unfinished."""
+        """Takes a step; None if Ctrl-C or the time stops the rollouts, which then count as
+        unfinished."""
         try:
             self.show(step, self.steps, self.label)
-            return None if self.interrupted else take()
+            return None if self.stopped else take()
         except KeyboardInterrupt as interrupt:
             if not stops(interrupt):
                 raise
