@@ -43,7 +43,8 @@ ALL_GOOD = ("CliffWalking", "MountainCar", "drogo/", "Acrobot")
 HEADER = ("environment", "status", "seconds", "error", "success", "return (random)", "said")
 TITLE = "What `drogo learn ID` says and does with no option, and what the policy of its map does."
 NOTE = "Error: the largest difference to the exact solution of the environment or of its data. The "
-NOTE += "policy tries each action on a copy of the environment."
+NOTE += "policy tries each action on a copy of the environment. The seconds of many rows were "
+NOTE += "measured beside other programs, which takes up to three times as long."
 
 
 class Room(gymnasium.Env):
@@ -144,7 +145,7 @@ def row(name: str) -> list[object]:
     with tempfile.TemporaryDirectory() as out:
         report, seconds = learn(name, out)
         if "error" in report:
-            return [shown, "refused", round(seconds), "-", "-", "-", report["error"][:SHORT]]
+            return [shown, "refused", round(seconds), "-", "-", "-", shortened(report["error"])]
         solution, seeds = load(report["files"]["solution"]), report["seeds"]
         played, random = (np.array([*episodes(name, one)], float) for one in (solution, None))
     keys = ("difference_column", "error", "certificate")
@@ -152,9 +153,13 @@ def row(name: str) -> list[object]:
     error = max(seed[key] for seed in seeds)
     good = played[:, 2 if name.startswith(ALL_GOOD) else 1] > 0
     returns, success = (f"{rows[:, 0].mean():.3g}" for rows in (played, random)), int(good.sum())
-    said = " ".join([report["verdict"].split(":")[0], *report["warnings"]])[:SHORT]
+    said = " ".join([f"{report['verdict'].split(':')[0]}.", *report["warnings"]])
     cells = [shown, seeds[0]["status"], round(seconds), error if key[0] == "c" else f"{error:.2g}"]
-    return [*cells, f"{success} of {len(good)}", "{} ({})".format(*returns), said]
+    return [*cells, f"{success} of {len(good)}", "{} ({})".format(*returns), shortened(said)]
+
+
+def shortened(said: str) -> str:
+    return said if len(said) <= SHORT else f"{said[:SHORT].rsplit(' ', 1)[0]} ..."
 
 
 def kept(name: str, out: Path) -> list[object]:
