@@ -339,9 +339,10 @@ class AbstractShaping(abc.ABC):
         value = rest[0] if rest else np.zeros(len(before))
         sizes = [len(before), len(after), *(part.size for part in (action, reward, is_last, value))]
         if len(set(sizes)) > 1:
-            names = ("observation", "next_observation", "action", "reward", "terminated")
-            lengths = dict(zip(names, sizes, strict=False))
-            raise ArgumentError(f"the parts of these steps have different lengths: {lengths}.")
+            lengths = dict(zip(("observation", "next_observation", *names), sizes, strict=False))
+            problem = f"the parts of these steps have different lengths: {lengths}."
+            rarest = min(lengths, key=lambda name: sizes.count(lengths[name]))
+            raise ArgumentError(problem, argument=rarest)
         is_last, value = is_last.astype(bool), value.astype(np.float64)
         reward, value = reward.astype(np.float64), np.where(is_last, value, 0.0)
         return StepBatch(before, action, reward, after, is_last, value)
