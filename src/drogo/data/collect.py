@@ -12,18 +12,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
+from drogo import errors
 from drogo.data.index import TableBuilder
 from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
 from drogo.data.transitions import Transitions
-from drogo.errors import (
-    AlreadyExists,
-    ArgumentError,
-    ArgumentTypeError,
-    check_choice,
-    check_whole,
-    unknown_argument,
-)
 from drogo.files import as_path
 from drogo.mdp import MDP, HasMDP
 from drogo.worlds.wrappers import all_actions
@@ -104,19 +97,20 @@ def collect(
     """
     for name in options.keys() - CollectOptions.__annotations__:
         names = [*inspect.signature(collect).parameters][:-1]
-        raise unknown_argument(name, [*names, *CollectOptions.__annotations__])
-    n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
+        raise errors.unknown_argument(name, [*names, *CollectOptions.__annotations__])
+    n, seed = errors.check_whole("n", n, 1), errors.check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str):
-        check_choice("start", start, ("uniform", "reset"))
+        errors.check_choice("start", start, ("uniform", "reset"))
     behaviour, file = options.get("behaviour"), options.get("file")
     file = None if file is None else as_path("file", file)
     numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
     if behaviour is not None and policy is None:
-        raise ArgumentError("behaviour is of a policy; give policy= too.", argument="behaviour")
+        problem = "behaviour is of a policy; give policy= too."
+        raise errors.ArgumentError(problem, argument="behaviour")
     key, rng = as_key(options.get("key")), np.random.default_rng(seed)
     if file is not None and file.exists():
         problem = f"{file} exists already; give a new file for the observations."
-        raise AlreadyExists(problem, argument="file")
+        raise errors.AlreadyExists(problem, argument="file")
     inner = without_transparent(env)
     unsampled = (behaviour, numbers.terminal_reward, key, file)
     is_plain = all(option is None for option in unsampled) and not callable(numbers.reward)
@@ -130,39 +124,30 @@ def collect(
         problem = f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
         problem += "behaviour, terminal_reward, key, file, or function as reward."
         remedy = "Use start='reset' for episodes, or a function start(env, rng)."
-        raise ArgumentError(problem, remedy=remedy, argument="start")
+        raise errors.ArgumentError(problem, remedy=remedy, argument="start")
     table = TableBuilder(options.get("merge"), file)
     begin = start if callable(start) else None
-    if not isinstance(env, gymnasium.Env | VectorEnv) and not _is_vec_env(env) and _is_pure(env):
+    is_vector = isinstance(env, VectorEnv) or all(hasattr(env, name) for name in VEC_ENV)
+    if isinstance(env, gymnasium.Env):
+        steps, space = _steps_of_env(env, rng, begin, policy, key), env.action_space
+    elif is_vector and begin is not None:
+        raise errors.ArgumentError("start is a function, but env is a vector.", argument="start")
+    elif is_vector:
+        space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
+        steps = _steps_of_vector(env, rng, policy, key)
+    elif _is_pure(env):
         from drogo.data.jax_env import roll_out  # JAX takes long to import
 
         seed = int(rng.integers(2**31))
         columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
         return replace(Transitions.from_table(**columns), origin=origin)
-    steps, space = _steps(env, rng, begin, policy, key)
-    data = _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
-    return replace(data, origin=origin)
-
-
-def _is_vec_env(env: Any) -> bool:
-    return all(hasattr(env, name) for name in VEC_ENV)
-
-
-def _steps(
-    env: Any, rng: np.random.Generator, start: Start | None, policy: Policy | None, key: Key
-) -> tuple[Iterator[tuple[int, Step]], gymnasium.Space]:
-    """Returns the endless steps of an environment or a vector, and the space of one action."""
-    if isinstance(env, gymnasium.Env):
-        return _steps_of_env(env, rng, start, policy, key), env.action_space
-    if not isinstance(env, VectorEnv) and not _is_vec_env(env):
+    else:
         problem = f"env is a {type(env).__module__}.{type(env).__qualname__}; give an environment "
         problem += "of Gymnasium, gymnax or navix, a vector of them, or a VecEnv of SB3."
         remedy = "For any other source of data, use drogo.Transitions.from_arrays."
-        raise ArgumentTypeError(problem, remedy=remedy, argument="env")
-    if start is not None:
-        raise ArgumentError("start is a function, but env is a vector.", argument="start")
-    space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
-    return _steps_of_vector(env, rng, policy, key), space
+        raise errors.ArgumentTypeError(problem, remedy=remedy, argument="env")
+    data = _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
+    return replace(data, origin=origin)
 
 
 def without_transparent(env: Any) -> Any:
@@ -198,7 +183,23 @@ def _sample(
         action = act(state)
         next_state = outcomes(mdp, state, action, rng)
     else:
-        state, action, next_state, truncated = _sample_episodes(mdp, act, env.step_limit, n, rng)
+        walkers = min(max(1, n // env.step_limit), MAX_WALKERS)  # episodes side by side
+        starts = np.flatnonzero(mdp.start)
+        chance = mdp.start[starts] / mdp.start.sum()
+        chance = None if np.ptp(chance) == 0 else chance
+        state = rng.choice(starts, size=walkers, p=chance)
+        age, parts = np.zeros(walkers, dtype=np.int64), []
+        for _ in range(-(-n // walkers)):
+            action = act(state)
+            next_state = outcomes(mdp, state, action, rng)
+            age += 1
+            truncated = (age >= env.step_limit) & ~mdp.terminal[next_state]
+            parts.append((state, action, next_state, truncated))
+            over = truncated | mdp.terminal[next_state]
+            state = np.where(over, rng.choice(starts, size=walkers, p=chance), next_state)
+            age[over] = 0
+        columns = (np.concatenate(column)[:n] for column in zip(*parts, strict=True))
+        state, action, next_state, truncated = columns
     terminated, default = mdp.terminal[next_state], mdp.default_policy[state, action]
     cost = mdp.reward[state] if reward is None else reward
     value = np.where(terminated, mdp.reward[next_state], 0.0)
@@ -220,29 +221,6 @@ def sample_rows(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Samples an index from each row of cumulative probabilities."""
     number = rng.random(len(cumulative)) * cumulative[:, -1]
     return (number[:, None] >= cumulative[:, :-1]).sum(axis=1)
-
-
-def _sample_episodes(
-    mdp: MDP, act: Callable[[np.ndarray], Any], step_limit: int, n: int, rng: np.random.Generator
-) -> tuple[np.ndarray, ...]:
-    """Samples episodes side by side: states, actions, next states, and which were truncated."""
-    walkers = min(max(1, n // step_limit), MAX_WALKERS)
-    starts = np.flatnonzero(mdp.start)
-    chance = mdp.start[starts] / mdp.start.sum()
-    chance = None if np.ptp(chance) == 0 else chance
-    state = rng.choice(starts, size=walkers, p=chance)
-    age = np.zeros(walkers, dtype=np.int64)
-    parts = []
-    for _ in range(-(-n // walkers)):
-        action = act(state)
-        next_state = outcomes(mdp, state, action, rng)
-        age += 1
-        truncated = (age >= step_limit) & ~mdp.terminal[next_state]
-        parts.append((state, action, next_state, truncated))
-        over = truncated | mdp.terminal[next_state]
-        state = np.where(over, rng.choice(starts, size=walkers, p=chance), next_state)
-        age[over] = 0
-    return tuple(np.concatenate(column)[:n] for column in zip(*parts, strict=True))
 
 
 def _steps_of_env(
@@ -322,7 +300,7 @@ def _step_vec_env(envs: Any, actions: Any) -> tuple[Any, ...]:
     for k in np.flatnonzero(over).tolist():
         if TERMINAL not in infos[k]:
             problem = f"environment {k} ended an episode without info[{TERMINAL!r}]."
-            raise ArgumentTypeError(problem, argument="env")
+            raise errors.ArgumentTypeError(problem, argument="env")
         last[k] = _like(observations, infos[k][TERMINAL])
     return observations, rewards, over & ~truncated, truncated, last, infos
 

@@ -11,9 +11,7 @@ from jaxtyping import Bool, Float, Int
 from drogo.data.transitions import Transitions
 from drogo.errors import ArgumentError, DataError, counted
 from drogo.exact.growth import infinite
-from drogo.mdp import Edges
 from drogo.mdp.arrays import as_floats, leads_to
-from drogo.mdp.costs import Costs, Judged, judge
 
 Each = Float[np.ndarray, " n"]
 MOST_COMPARED, SHUFFLES, STANDARD_DEVIATIONS = 200_000, 20, 5.0
@@ -64,8 +62,14 @@ def under(
     if not always and data.follows_default:
         return data, notes
     if by_table:
-        weight, unseen = _table_weights(data)
-        return replace(data, weight=weight), notes + unseen
+        share, covered = _shares(data)
+        weight = share * (np.bincount(data.state) / np.maximum(covered, TINY))[data.state]
+        if partly := partly_seen(data):
+            note = f"In {counted(partly, 'state')}, actions of the default policy never occurred. "
+            note += "There it is taken to choose among the actions that were seen, as if the "
+            note += "others did not exist: collect more transitions, or use start='uniform'."
+            notes.append(note)
+        return replace(data, weight=weight), notes
     if by_action:
         return data, notes
     if data.behaviour is None:
@@ -78,27 +82,6 @@ def under(
         raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="behaviour")
     weight = default / data.behaviour
     return replace(data, weight=weight / weight.mean()), notes
-
-
-def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Transitions, Judged]:
-    """Returns transitions, of which the values of ends are not known, with costs as rewards, and
-    what was judged: by the rewards themselves if no costs are given.
-
-    Args:
-        data: The transitions.
-        costs: Costs that were given, or None.
-        ends: Whether it matters which ends are good.
-    """
-    over, outcome = data.terminated, data.outcome
-    assert outcome is not None
-    judged = Judged(costs)
-    if costs is None:
-        judged = judge(data.reward, over, outcome, times(data), judge_ends=ends)
-    if judged.costs is None:
-        return data, judged
-    reward, values = judged.costs.of_steps(data.reward, over, outcome)
-    values = values if ends else np.zeros(len(data))
-    return replace(data, reward=reward, terminal_reward=values, outcome=None), judged
 
 
 def previous(data: Transitions) -> Int[np.ndarray, " n"]:
@@ -199,17 +182,6 @@ def _probabilities(data: Transitions, default_policy: DefaultPolicy | None) -> E
     return np.full(n, 1 / count)
 
 
-def _table_weights(data: Transitions) -> tuple[Float[np.ndarray, " n"], list[str]]:
-    """Returns weights that give the actions of each state the default policy's frequencies."""
-    share, covered = _shares(data)
-    weight = share * (np.bincount(data.state) / np.maximum(covered, TINY))[data.state]
-    partly = partly_seen(data)
-    note = f"In {counted(partly, 'state')}, actions of the default policy never occurred. There it "
-    note += "is taken to choose among the actions that were seen, as if the others did not exist: "
-    note += "collect more transitions, or use start='uniform'."
-    return weight, [note] if partly else []
-
-
 def partly_seen(data: Transitions) -> int:
     """Returns the number of visited states in which discrete actions of the default policy were
     never seen: the probabilities of the others do not sum to 1."""
@@ -242,24 +214,19 @@ def check_anchored(data: Transitions, lam: float) -> None:
         return
     if not data.repeats:
         raise costs_needed(data)
-    why = _unbounded(data.edges.known, lam)
-    if why:
+    edges = data.edges.known
+    over, everything = edges.terminated, np.ones(edges.n, dtype=bool)
+    leads = leads_to(edges.state[~over], edges.next_state[~over], edges.n, edges.state[over])
+    if why := infinite(edges, leads, lam):
+        raise costs_needed(data, why)
+    lost = np.setdiff1d(edges.state, np.flatnonzero(leads))
+    if lost.size and infinite(edges, everything, lam):
+        why = f"{lost.size} observation(s) (the first is number {int(lost[0])} of the table) never "
+        why += "lead to a terminal state, and a cycle of them has a reward >= 0."
         raise costs_needed(data, why)
     problem = f"{int(wrong.sum())} of {len(data)} rewards are not negative. The vector is finite, "
     problem += "but states nearer to a goal need not have larger values; see reward= of collect."
     warnings.warn(problem, UserWarning, stacklevel=5)
-
-
-def _unbounded(edges: Edges, lam: float) -> str:
-    """Returns the reason why the solution is infinite somewhere, or "" if it is finite."""
-    over, everything = edges.terminated, np.ones(edges.n, dtype=bool)
-    leads = leads_to(edges.state[~over], edges.next_state[~over], edges.n, edges.state[over])
-    why = infinite(edges, leads, lam)
-    lost = np.setdiff1d(edges.state, np.flatnonzero(leads))
-    if not why and lost.size and infinite(edges, everything, lam):
-        problem = f"{lost.size} observation(s) (the first is number {int(lost[0])} of the table) "
-        return problem + "never lead to a terminal state, and a cycle of them has a reward >= 0."
-    return why
 
 
 def check_terminated(data: Transitions) -> None:

@@ -189,8 +189,7 @@ class ObservationIndex:
     def _append(self, rows: Shaped[np.ndarray, "n ..."]) -> None:
         count = self._count + len(rows)
         if count > len(self._buffer):  # the caller's array is never written to
-            shape = (max(count, 2 * len(self._buffer)), *rows.shape[1:])
-            longer = np.empty(shape, self.dtype)
+            longer = np.empty((max(count, 2 * len(self._buffer)), *rows.shape[1:]), self.dtype)
             longer[: self._count] = self._buffer[: self._count]
             self._buffer = longer
         self._buffer[self._count : count] = rows

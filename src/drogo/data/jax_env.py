@@ -34,18 +34,6 @@ class PureEnv(NamedTuple):
     step_limit: int
 
 
-def _pure_env(env: Any, params: Any, start: Callable[[Array], Any] | None) -> PureEnv:
-    """Returns an environment as pure functions. `start` may take the place of its `reset`."""
-    if hasattr(type(env), "step_env"):
-        return _of_gymnax(env, params, start)
-    if hasattr(env, "step") and "timestep" in inspect.signature(env.step).parameters:
-        return _of_navix(env, start or env.reset)
-    problem = f"env is a {type(env).__qualname__}, whose step may reset by itself."
-    remedy = "Give an environment (not a wrapper) that has step_env(key, state, action, params) as "
-    remedy += "in gymnax, or use drogo.Transitions.from_arrays."
-    raise ArgumentTypeError(problem, remedy=remedy, argument="env")
-
-
 def _of_gymnax(env: Any, params: Any, start: Callable[[Array], Any] | None) -> PureEnv:
     """`done` of gymnax before 1.0 includes the time limit. Where the limit is one of the
     parameters, the same step without it shows whether the state is terminal."""
@@ -145,7 +133,16 @@ def roll_out(
 ) -> dict[str, Any]:
     """Returns the arguments of `Transitions.from_table` for n steps; see `collect`."""
     env, params = env if isinstance(env, tuple) and len(env) == 2 else (env, None)
-    pure = _pure_env(env, params, None if start is None else partial(start, env))
+    begin = None if start is None else partial(start, env)
+    if hasattr(type(env), "step_env"):
+        pure = _of_gymnax(env, params, begin)
+    elif hasattr(env, "step") and "timestep" in inspect.signature(env.step).parameters:
+        pure = _of_navix(env, begin or env.reset)
+    else:
+        problem = f"env is a {type(env).__qualname__}, whose step may reset by itself."
+        remedy = "Give an environment (not a wrapper) that has step_env(key, state, action, params)"
+        remedy += " as in gymnax, or use drogo.Transitions.from_arrays."
+        raise ArgumentTypeError(problem, remedy=remedy, argument="env")
     count = min(max(1, n // pure.step_limit), MAX_WALKERS)
     act = _uniform_policy(pure.action_space) if policy is None else policy
     one = partial(_one_step, pure, act, numbers, start is not None)

@@ -46,10 +46,8 @@ def complete(columns: Columns, space: Space, numbers: StepNumbers, key: Keys) ->
     completed = {**columns, "origin": {"key": as_key(key)}}
     if values is not None:
         completed |= {"terminal_reward": np.where(terminated, values, 0.0), "outcome": None}
-    elif "reward" in columns:
-        completed.setdefault("outcome", columns["reward"])
     else:
-        completed["outcome"] = None
+        completed.setdefault("outcome", columns.get("reward"))
     for name, given in (("reward", numbers.reward), ("behaviour", numbers.behaviour)):
         if given is not None:
             completed[name] = _each(columns, given) if callable(given) else given
@@ -126,7 +124,20 @@ def of_buffer(
         remedy = "Fill it first, with model.learn(...) or model.load_replay_buffer(path): a saved "
         raise wrong("buffer", "has no complete step.", f"{remedy}model does not keep its buffer.")
     done = _chosen("dones", buffer.dones, slots)
-    over, key = _terminated(buffer, terminated, slots, done), as_key(key)
+    if terminated is None:
+        if not buffer.handle_timeout_termination and done.any():
+            problem = "is missing: handle_timeout_termination=False leaves time limits in dones."
+            remedy = "Give it in the shape of buffer.dones, or if there is no limit, buffer.dones."
+            raise wrong("terminated", problem, remedy)
+        over = done & ~_chosen("timeouts", buffer.timeouts, slots)
+    else:
+        shape, expected = np.shape(terminated), np.shape(buffer.dones)
+        if shape != expected:
+            raise wrong("terminated", f"has shape {shape}; buffer.dones has {expected}.")
+        over = _chosen("terminated", terminated, slots)
+        if (over & ~done).any():
+            raise wrong("terminated", f"is True at {(over & ~done).sum()} steps that are not done.")
+    key = as_key(key)
     before, lost = _observations(buffer.observations, buffer, key, slots), np.zeros_like(done)
     if stand_in is not None:
         _stand_in(stand_in, key, before)  # is checked even where it is not needed
@@ -138,6 +149,20 @@ def of_buffer(
             after[lost & over] = _stand_in(stand_in, key, before)
     else:
         after = _observations(buffer.next_observations, buffer, key, slots)
+    space, stored = buffer.action_space, np.asarray(buffer.actions)[slots]
+    actions = stored.reshape(-1, *stored.shape[2:])
+    if isinstance(space, spaces.Discrete):
+        actions = actions[:, 0]
+    elif isinstance(space, spaces.Box):
+        actions = actions.reshape(len(actions), *space.shape)
+    if isinstance(space, spaces.Box) and scaled:
+        size = np.abs(actions).reshape(len(actions), -1).max(axis=1, initial=0.0)
+        if (size > 1 + ROUNDING).any() or not space.is_bounded():
+            at = int((size > 1 + ROUNDING).argmax())
+            problem = f"is True, but the action of step {at} is {actions[at]}."
+            remedy = "Give scaled_actions=False if actions are as the environment took them."
+            raise wrong("scaled_actions", problem, remedy)
+        actions = space.low + (actions + 1) / 2 * (space.high - space.low)
     kept = ~lost | over
     table, index = merge_equal(np.concatenate([before[kept], after[kept]]))
     state, next_state = np.split(index, 2)
@@ -148,7 +173,7 @@ def of_buffer(
         "terminated": over[kept],
         "truncated": (done & ~over)[kept],
         "reward": np.asarray(buffer.rewards)[slots].ravel()[kept],
-        "action": _actions(buffer, slots, scaled)[kept],
+        "action": actions[kept],
         "environment": np.arange(done.size)[kept] % (done.size // slots.size),
     }
 
@@ -156,25 +181,6 @@ def of_buffer(
 def _chosen(name: str, values: npt.ArrayLike, slots: np.ndarray) -> Bool[np.ndarray, " n"]:
     chosen = np.asarray(values)[slots].ravel()
     return arrays.flags(name, chosen, chosen.size)
-
-
-def _terminated(
-    buffer: Any, given: npt.ArrayLike | None, slots: np.ndarray, done: np.ndarray
-) -> Bool[np.ndarray, " n"]:
-    """Returns which steps reached a terminal state and were not cut off."""
-    if given is None:
-        if not buffer.handle_timeout_termination and done.any():
-            problem = "is missing: handle_timeout_termination=False leaves time limits in dones."
-            remedy = "Give it in the shape of buffer.dones, or if there is no limit, buffer.dones."
-            raise wrong("terminated", problem, remedy)
-        return done & ~_chosen("timeouts", buffer.timeouts, slots)
-    shape, expected = np.shape(given), np.shape(buffer.dones)
-    if shape != expected:
-        raise wrong("terminated", f"has shape {shape}; buffer.dones has {expected}.")
-    over = _chosen("terminated", given, slots)
-    if (over & ~done).any():
-        raise wrong("terminated", f"is True at {(over & ~done).sum()} steps that are not done.")
-    return over
 
 
 def _observations(values: Any, buffer: Any, key: Key, slots: np.ndarray) -> np.ndarray:
@@ -206,24 +212,6 @@ def _stand_in(given: Any, key: Key, before: np.ndarray) -> np.ndarray:
         problem = f"has shape {observation.shape}; the observations have {expected}."
         raise wrong("terminal_observation", problem)
     return arrays.as_type("the replay buffer", observation, before.dtype)
-
-
-def _actions(buffer: Any, slots: np.ndarray, scaled: bool) -> np.ndarray:
-    space, stored = buffer.action_space, np.asarray(buffer.actions)[slots]
-    rows = stored.reshape(-1, *stored.shape[2:])
-    if isinstance(space, spaces.Discrete):
-        return rows[:, 0]
-    if not isinstance(space, spaces.Box):
-        return rows
-    rows = rows.reshape(len(rows), *space.shape)
-    if not scaled:
-        return rows
-    outside = np.abs(rows).reshape(len(rows), -1).max(axis=1, initial=0.0) > 1 + ROUNDING
-    if outside.any() or not space.is_bounded():
-        problem = f"is True, but the action of step {outside.argmax()} is {rows[outside.argmax()]}."
-        remedy = "Give scaled_actions=False if actions are as the environment took them."
-        raise wrong("scaled_actions", problem, remedy)
-    return space.low + (rows + 1) / 2 * (space.high - space.low)
 
 
 # Episodes

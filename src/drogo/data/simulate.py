@@ -143,36 +143,34 @@ class Copies(Simulator):
     key: Key
 
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        self.env.reset(seed=int(rng.integers(2**31)))
+        env, places = self.env, []
+        env.reset(seed=int(rng.integers(2**31)))
         self.space.seed(int(rng.integers(2**31)))
-        return _objects([self._first(rng) for _ in range(n)])
-
-    def _first(self, rng: np.random.Generator) -> tuple[gymnasium.Env, np.ndarray]:
-        env, steps = self.env, int(rng.integers(LONGEST_WALK + 1))
-        if self.begin is not None:
-            observation, steps = self.begin(env, rng), 0
-        else:
-            observation, _ = env.reset()
-        for _ in range(steps):
-            observation, _, terminated, truncated, _ = env.step(self.space.sample())
-            if terminated or truncated:
+        for _ in range(n):
+            steps = int(rng.integers(LONGEST_WALK + 1))
+            if self.begin is not None:
+                observation, steps = self.begin(env, rng), 0
+            else:
                 observation, _ = env.reset()
-        return _copied(env), part_of(observation, self.key)
+            for _ in range(steps):
+                observation, _, terminated, truncated, _ = env.step(self.space.sample())
+                if terminated or truncated:
+                    observation, _ = env.reset()
+            places.append((_copied(env), part_of(observation, self.key)))
+        return _objects(places)
 
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
-        rows = [self._one(*pair) for pair in zip(states, actions, strict=True)]
+        rows, discrete = [], isinstance(self.space, gymnasium.spaces.Discrete)
+        for (place, before), taken in zip(states, actions, strict=True):
+            env: Any = _copied(place)
+            action = int(taken) if discrete else np.asarray(taken, dtype=self.space.dtype)
+            observation, reward, over, cut, info = env.step(action)
+            arrived = part_of(observation, self.key)
+            step = Step(before, action, float(reward), arrived, bool(over), bool(cut), info)
+            numbers = step.numbers(self.numbers.reward, self.numbers.terminal_reward)
+            rows.append(((env, arrived), numbers[0], step.terminated, numbers[1]))
         places, *columns = zip(*rows, strict=True)
         return Many._make((*_objects(places), *map(np.array, columns)))
-
-    def _one(self, place: tuple[gymnasium.Env, np.ndarray], action: Any) -> tuple[Any, ...]:
-        env, before = _copied(place[0]), place[1]
-        discrete = isinstance(self.space, gymnasium.spaces.Discrete)
-        action = int(action) if discrete else np.asarray(action, dtype=self.space.dtype)
-        observation, reward, over, cut, info = env.step(action)
-        arrived = part_of(observation, self.key)
-        step = Step(before, action, float(reward), arrived, bool(over), bool(cut), info)
-        step_reward, value = step.numbers(self.numbers.reward, self.numbers.terminal_reward)
-        return (env, arrived), step_reward, step.terminated, value
 
 
 def _copied(env: gymnasium.Env) -> gymnasium.Env:

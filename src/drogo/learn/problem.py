@@ -18,14 +18,14 @@ from jaxtyping import Array
 
 from drogo import errors
 from drogo.data import DefaultPolicy, Transitions, under
-from drogo.data.empirical import Chance, chance, costed, partly_seen
+from drogo.data.empirical import Chance, chance, partly_seen, times
 from drogo.data.transitions import CountedEdges
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, Positive
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
 from drogo.learn.settings import Swept
-from drogo.mdp.costs import Costs, Judged, as_costs
+from drogo.mdp.costs import Costs, Judged, as_costs, judge
 
 if TYPE_CHECKING:
     from drogo.learn.batches import Batches
@@ -200,9 +200,15 @@ class AbstractProblem(eqx.Module):
         self, data: Transitions, *, by_action: bool = False, always: bool = True
     ) -> Prepared:
         """Returns transitions with their costs, weighed like the default policy's by `under`."""
-        said = Judged(None)
-        if self.judged and data.outcome is not None:
-            data, said = costed(data, self.costs, ends="ends" in self.judged)
+        said, over, outcome = Judged(None), data.terminated, data.outcome
+        if self.judged and outcome is not None:
+            said, ends = Judged(self.costs), "ends" in self.judged
+            if self.costs is None:  # the rewards themselves say them
+                said = judge(data.reward, over, outcome, times(data), judge_ends=ends)
+            if said.costs is not None:
+                reward, values = said.costs.of_steps(data.reward, over, outcome)
+                values = values if ends else np.zeros(len(data))
+                data = replace(data, reward=reward, terminal_reward=values, outcome=None)
         elif self.costs is not None:
             why = "the data have terminal rewards" if self.judged else "it judges no rewards"
             problem = f"costs of a {type(self).__name__} have no effect here, because {why}."

@@ -149,8 +149,7 @@ def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Values:
         (state,) = as_indices("start", np.asarray(start), terminal.size).tolist()
         return np.eye(1, terminal.size, state)[0]
     _check_shape("start", distribution, terminal.shape)
-    no_terminal = np.zeros(1, dtype=bool)
-    return _distributions("start", distribution[None], no_terminal, ROW_SUM_TOLERANCE)[0]
+    return _distributions("start", distribution[None], np.zeros(1, bool), ROW_SUM_TOLERANCE)[0]
 
 
 def as_policy(policy: npt.ArrayLike | None, actions: int, terminal: Mask) -> Policy:

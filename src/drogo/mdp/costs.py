@@ -154,13 +154,6 @@ class Summary(NamedTuple):
     def all_negative(self) -> bool:
         return self.negative == self.number
 
-    @property
-    def spread(self) -> float:
-        return self.highest - self.lowest if self.number else 0.0
-
-
-NOTHING = Summary()
-
 
 @dataclass
 class Tally:
@@ -184,11 +177,11 @@ class Tally:
     """Whether other rewards replace those of the environment."""
     longest: int = 0
     """The number of steps of the longest episode."""
-    steps: Summary = NOTHING
+    steps: Summary = field(default_factory=Summary)
     """The rewards, or what replaces them, of the steps that ended nothing,"""
-    own: Summary = NOTHING
+    own: Summary = field(default_factory=Summary)
     """and those of the environment."""
-    ends: Summary = NOTHING
+    ends: Summary = field(default_factory=Summary)
     """The environment's rewards of the steps that ended an episode,"""
     least: float = np.inf
     """and the lowest of them that is positive."""
@@ -230,8 +223,7 @@ class Tally:
         """Returns what the rewards say. It raises no error."""
         own, ends = self.own, self.ends
         if not self.replaced and own.all_negative and self.costly_ends:
-            both = own.number and ends.number and judge_ends
-            if not (both and ends.highest < own.lowest):
+            if not (own.number and ends.number and judge_ends and ends.highest < own.lowest):
                 return Judged(None)
             note = f"Every end that was seen costs more than any step ({-ends.highest:g} at "
             note += "least): if a better one exists, collect until it is seen."
@@ -250,7 +242,8 @@ class Tally:
         step, said = 0.0, "A step costs what its reward says."
         if not steps.all_negative:
             # The longest way to the best end costs no more than the worst end, unless both are one.
-            most = self.ends.spread / self._longest
+            range_of_ends = self.ends.highest - self.ends.lowest if self.ends.number else 0.0
+            most = range_of_ends / max(self.longest, LEAST_HORIZON)
             mean = steps.charge / steps.number
             step = min(mean, most or mean)
             said = f"A step costs {step:.3g} besides what a negative reward says. Rewards that are "
@@ -288,11 +281,7 @@ class Tally:
 
     def far(self, costs: Costs) -> float:
         """Returns the cost of ten of the longest episodes."""
-        return EPISODES_OF_AN_END * self._longest * self._usual(costs)
-
-    @property
-    def _longest(self) -> int:
-        return max(self.longest, LEAST_HORIZON)
+        return EPISODES_OF_AN_END * max(self.longest, LEAST_HORIZON) * self._usual(costs)
 
     def _usual(self, costs: Costs) -> float:
         """Returns the mean cost of a step, 1 before the first."""
@@ -312,8 +301,7 @@ class Tally:
         remedy = "Collect until a good one is seen. "
         command = "Collect more transitions, for example --transitions=1000000. "
         if pays:
-            mean = own.total / own.number
-            why = f"steps earn {mean:g} on average, and the last ones no more"
+            why = f"steps earn {own.total / own.number:g} on average, and the last ones no more"
             remedy = "If the task is to go on, use the problem Continuing with NeverEnding(env, "
             remedy, command = f"{remedy}at_end=0). ", f"{remedy}at_end=0) in Python. "
         problem = f"none of the {ends.number:g} ends that were seen is one to reach: {why}."

@@ -35,7 +35,16 @@ def tabulate(
     documents those of this."""
     has_table = state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping)
     rows, start = _read(env) if has_table else _explore(env, state, max_states, seeds)
-    states, terminal = list(rows), _terminal(rows, start)
+    states, ending = list(rows), set()
+    # An episode that begins in a state does not end there.
+    continuing = {key for key, chance in zip(rows, start, strict=True) if chance > 0}
+    for _, key, _, terminated in chain(*chain(*rows.values())):
+        (ending if terminated else continuing).add(key)
+    unclear = [key for key in rows if key in ending and key in continuing]
+    if unclear:
+        problem = f"state {unclear[0]!r} ends some episodes, and others begin or continue in it."
+        raise MDPError(problem, remedy="Give state=, a key that tells these apart.", argument="env")
+    terminal = np.array([key in ending for key in rows])
     index = {key: i for i, key in enumerate(states)}
     entries = [
         (action, i, index[key], probability, outcome)
@@ -80,18 +89,6 @@ def tabulate(
         raise MDPError(problem, remedy=remedy, command_remedy=command, argument="env")
     r[before] = given
     return {**arguments, "r": r}, judged
-
-
-def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:
-    ending, continuing = set(), {key for key, chance in zip(rows, start, strict=True) if chance > 0}
-    # An episode that begins in a state does not end there.
-    for _, key, _, terminated in chain(*chain(*rows.values())):
-        (ending if terminated else continuing).add(key)
-    unclear = [key for key in rows if key in ending and key in continuing]
-    if unclear:
-        problem = f"state {unclear[0]!r} ends some episodes, and others begin or continue in it."
-        raise MDPError(problem, remedy="Give state=, a key that tells these apart.", argument="env")
-    return np.array([key in ending for key in rows])
 
 
 def _differ(before: np.ndarray, reward: np.ndarray) -> np.ndarray:
