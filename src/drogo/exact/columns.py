@@ -154,7 +154,16 @@ def solve_rows(rows: Rows, goals: Int[np.ndarray, " goals"]) -> Columns:
         if not pending.size:
             return Columns(log_e, residual, error, goals)
         scaled_for = pending[0]
-        u = _log_column_of(rows, int(goals[scaled_for]), reach)
+        arrives = reach(goals[[scaled_for]])[:, 0]
+        fixed = np.flatnonzero(arrives) == goals[scaled_for]
+        try:
+            v, _ = log_solve(rows.block(arrives), fixed, np.zeros(fixed.size))
+        except NoPositiveSolution as error:
+            problem = f"the column of state {goals[scaled_for]} failed: {error}"
+            raise NoPositiveSolution(problem) from error
+        # Where the goal is not reached, its column has its lowest entry.
+        u = np.full(rows.n, v.min())
+        u[arrives] = v
         tried = pending[u[goals[pending]] > -NEARBY]
 
 
@@ -173,8 +182,7 @@ def solve_edges(edges: Edges, lam: float, *, scaled: bool = True) -> Float[np.nd
         np.maximum.at(largest, state, -gain)
         mean = np.bincount(state, edges.share * np.exp(-gain - largest[state]), n)
         gain = -(largest[state] + np.log(mean[state]))
-    terminal_values = edges.terminal_reward[edges.terminated] / lam
-    values, fixed = np.unique(terminal_values, return_inverse=True)
+    values, fixed = np.unique(edges.terminal_reward[edges.terminated] / lam, return_inverse=True)
     column = edges.next_state.astype(np.int64)
     column[edges.terminated] = n + fixed  # one more node for each value
     v = np.full(n + values.size, np.nan)
@@ -205,19 +213,6 @@ def columns_of_edges(edges: Edges, lam: float, goals: Int[np.ndarray, " goals"])
     unknown = never_left & ~np.isin(np.arange(n), edges.next_state[edges.terminated])
     columns.log_e[:, unknown] = np.nan
     return columns
-
-
-def _log_column_of(rows: Rows, goal: int, reach: Reach) -> Float[np.ndarray, " n"]:
-    """Returns the column of a goal, and its lowest entry where the goal is not reached."""
-    arrives = reach(np.array([goal]))[:, 0]
-    fixed = np.flatnonzero(arrives) == goal
-    try:
-        v, _ = log_solve(rows.block(arrives), fixed, np.zeros(fixed.size))
-    except NoPositiveSolution as error:
-        raise NoPositiveSolution(f"the column of state {goal} failed: {error}") from error
-    u = np.full(rows.n, v.min())
-    u[arrives] = v
-    return u
 
 
 def as_rewards(rewards: npt.ArrayLike, terminals: int, lam: float = 1.0) -> np.ndarray:
@@ -298,8 +293,20 @@ def solve_goals(
         in_range = ((x > SMALLEST) | ~arrives).all(axis=0) & np.isfinite(x).all(axis=0)
         x[:, ~in_range] = np.nan
         if in_range.any():
-            part = right[:, in_range], x[:, in_range], arrives[:, in_range]
-            x[:, in_range], residual[in_range], error[in_range] = _refine(matrix, *part)
+            wanted, reached = right[:, in_range], arrives[:, in_range]
+            best = _check(matrix, wanted, x[:, in_range], reached)
+            for _ in range(MAX_REFINEMENTS):
+                if best.settled.all():
+                    break
+                change = np.where(reached, matrix.solve(best.gap), 0.0)
+                # An entry that would lose more than half of its value stays positive, inaccurate.
+                trial = best.x + np.maximum(change, -best.x / 2)
+                new = _check(matrix, wanted, trial, reached)
+                better = new.error < best.error / 2
+                if not better.any():
+                    break
+                best = _Checked(*(np.where(better, a, b) for a, b in zip(new, best, strict=True)))
+            x[:, in_range], residual[in_range], error[in_range] = best.x, best.residual, best.error
         log_e = np.log(x) + matrix.u[:, None]
         log_e = (log_e - log_e[goals, np.arange(goals.size)]).T
     depth = -np.min(log_e, axis=1, where=np.isfinite(log_e), initial=0.0)
@@ -316,25 +323,6 @@ class _Checked(NamedTuple):
     settled: np.ndarray  # whether refining would not prove much more
 
 
-def _refine(
-    matrix: Scaled, right: np.ndarray, x: np.ndarray, arrives: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Corrects positive vectors by their residuals, and bounds their errors."""
-    best = _check(matrix, right, x, arrives)
-    for _ in range(MAX_REFINEMENTS):
-        if best.settled.all():
-            break
-        change = np.where(arrives, matrix.solve(best.gap), 0.0)
-        # An entry that would lose more than half of its value stays positive and inaccurate.
-        trial = best.x + np.maximum(change, -best.x / 2)
-        new = _check(matrix, right, trial, arrives)
-        better = new.error < best.error / 2
-        if not better.any():
-            break
-        best = _Checked(*(np.where(better, a, b) for a, b in zip(new, best, strict=True)))
-    return best.x, best.residual, best.error
-
-
 def _check(matrix: Scaled, right: np.ndarray, x: np.ndarray, arrives: np.ndarray) -> _Checked:
     product, noise = matrix.apply_with_noise(x)
     gap = np.where(arrives, right - product, 0.0)
@@ -348,5 +336,4 @@ def _check(matrix: Scaled, right: np.ndarray, x: np.ndarray, arrives: np.ndarray
     error = moved.max(axis=0) + np.where(right > 0, moved, 0.0).max(axis=0)
     residual = (np.abs(gap) / terms).max(axis=0)
     error = np.where(share >= LEAST_SHARE, error, np.inf)
-    settled = np.all(np.abs(gap) <= ENOUGH * noise, axis=0)
-    return _Checked(x, gap, residual, error, settled)
+    return _Checked(x, gap, residual, error, np.all(np.abs(gap) <= ENOUGH * noise, axis=0))

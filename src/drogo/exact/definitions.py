@@ -164,8 +164,7 @@ def _eigenvector(definition: str, mdp: MDP, rows: Rows) -> Vector:
             raise ArgumentError(problem, remedy=remedy, argument="mdp")
         symmetric = definition == "transition"
         vector = positive_eigenvector(Pencil(rows.symmetric_part())) if symmetric else _of_Z(rows)
-    log_norm = np.logaddexp.reduce(2 * vector.log_e) / 2
-    return vector._replace(log_e=vector.log_e - log_norm)
+    return vector._replace(log_e=vector.log_e - np.logaddexp.reduce(2 * vector.log_e) / 2)
 
 
 def _of_Z(rows: Rows) -> Vector:
@@ -188,8 +187,7 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
         least_row_sum = float(row_sum[~terminal].min(initial=np.inf))
     t = float(row_sum[terminal].min(initial=np.inf))
     if t >= least_row_sum:  # The row sums bound the block's smallest eigenvalue from below.
-        inside = mdp.P[~terminal][:, ~terminal]
-        parts, _ = csgraph.connected_components(inside, connection="strong")
+        parts, _ = csgraph.connected_components(mdp.P[~terminal][:, ~terminal], connection="strong")
         if parts > 1:
             problem = f"the right eigenvector vanishes on some of {parts} classes of states."
             remedy = "Use definition='column', or terminal='absorbing' with a small delta."

@@ -113,7 +113,6 @@ def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
     Returns:
         The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
     """
-    lam = check_positive("lam", lam)
     if mdp.terminal.any():
         problem = f"this MDP is not a continuing task: {int(mdp.terminal.sum())} state(s) end it."
         raise ArgumentError(problem, remedy="Use exact.log_column.", argument="mdp")

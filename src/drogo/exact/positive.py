@@ -276,37 +276,31 @@ def positive_eigenvector(pencil: Pencil, near: tuple[float, Values] | None = Non
             if step in (1, 2):  # Later steps change too little to need new factors.
                 factor = factorise(pencil.minus(s), v, fixed)
             with np.errstate(over="ignore", invalid="ignore"):  # A failed step is detected below.
-                change, ds = _newton(pencil, factor, v, s, anchor)
+                # A relative change of e and a change of s, with e(anchor) fixed.
+                rows = pencil.minus(s)
+                residual, weight = rows.ratio(v), pencil.weight(v)
+                plain = factor.relative(v, -residual[factor.unknown])
+                slope = factor.relative(v, weight[factor.unknown])
+                at_anchor = rows.row == anchor
+                flow, column = rows.scaled_weight(v)[at_anchor], rows.column[at_anchor]
+                spread = np.zeros((2, rows.n))
+                spread[:, factor.unknown] = plain, slope
+                enters_plain, enters_slope = spread[:, column] @ flow
+                ds = (residual[anchor] - enters_plain) / (weight[anchor] + enters_slope)
+                change = plain + ds * slope
             size = float(np.abs(change).max(initial=0.0))
             if not np.isfinite(size) or (size >= correction and correction < 1e-6):
                 break
             correction = size
             # A relative change below -1 has no logarithm, so the step is limited.
             v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
-            s += ds
+            s += float(ds)
             if correction <= SMALL_CORRECTION:
                 break
         rows = pencil.minus(s)
         error = max(correction, factorise(rows, v, fixed).rounding_error(rows, v))
     residual = float(np.abs(pencil.minus(s).ratio(v)).max())
     return Vector(v, s, pencil.bracket(v), residual if np.isfinite(residual) else np.inf, error)
-
-
-def _newton(
-    pencil: Pencil, factor: Factor, v: np.ndarray, s: float, anchor: int
-) -> tuple[np.ndarray, float]:
-    """Solves for a relative change of `e` and a change of `s`, with `e(anchor)` fixed."""
-    rows = pencil.minus(s)
-    residual, weight = rows.ratio(v), pencil.weight(v)
-    plain = factor.relative(v, -residual[factor.unknown])
-    slope = factor.relative(v, weight[factor.unknown])
-    at_anchor = rows.row == anchor
-    flow, column = rows.scaled_weight(v)[at_anchor], rows.column[at_anchor]
-    spread = np.zeros((2, rows.n))
-    spread[:, factor.unknown] = plain, slope
-    enters_plain, enters_slope = spread[:, column] @ flow
-    ds = (residual[anchor] - enters_plain) / (weight[anchor] + enters_slope)
-    return plain + ds * slope, float(ds)
 
 
 def _locate(pencil: Pencil) -> tuple[float, np.ndarray]:

@@ -141,12 +141,6 @@ class _Model:
         roundings = (np.bincount(self.pair) + TERMS) * terms + np.abs(self.log_default)
         return logits, np.finfo(float).eps * (roundings + np.abs(logits))
 
-    def evaluation(self, v: Values, low: Values, log_pi: Pairs) -> tuple[States, States]:
-        """Returns `E[q] - D(pi | d) - v` for a policy pi, and bounds of its rounding errors."""
-        logits, noise = self.logits(v, low)
-        change = self.mean(logits - log_pi, log_pi)
-        return change[self.kept], self.doubt(change, noise, log_pi)
-
     def improvement(self, v: Values, low: Values) -> tuple[States, States, Pairs]:
         """Returns `F(v) - v`, bounds of its rounding errors, and the log of the policy that F takes
         at v."""
@@ -173,7 +167,10 @@ class _Model:
         v, low, last, kept = self.fixed.copy(), np.zeros(self.fixed.size), np.inf, self.kept
         log_pi = self.log_default - log_sums(self.state, self.log_default, low - np.inf)[self.state]
         with suppress(NoPositiveSolution), np.errstate(over="ignore", invalid="ignore"):
-            change, doubt = self.evaluation(v, low, log_pi)
+            # The first policy is evaluated: E[q] - D(pi | d) - v, with bounds of rounding errors.
+            logits, noise = self.logits(v, low)
+            gap = self.mean(logits - log_pi, log_pi)
+            change, doubt = gap[kept], self.doubt(gap, noise, log_pi)
             for step in range(MOST_STEPS):
                 ratio = float((np.abs(change) / doubt).max(initial=0.0))
                 if ratio <= 1 or (step and last / 2 < ratio < NEARLY):

@@ -90,8 +90,7 @@ def spectrum(
         raise ArgumentError(f"lam is {lam}; it is for matrix='default' alone.", argument="lam")
     lam, delta = check_parameters(1.0 if lam is None else lam, "absorbing", delta)
     discount, end = errors.check_inside("discount", discount), np.flatnonzero(mdp.terminal)
-    into = mdp.edges
-    ones = np.ones(end.size)
+    into, ones = mdp.edges, np.ones(end.size)
     into = replace(into, terminated=np.zeros(into.state.size, dtype=bool))
     edges = into + Edges(into.n, end, end, ones, -delta * ones, ones > 0, 0 * ones)
     return smallest(symmetric_rows(edges, matrix, lam, discount), k, matrix)
@@ -176,21 +175,17 @@ def _iterated(
             problem = str(error)
             continue
         order = np.argsort(-theta)
-        below, bound = _gap(shift + 1 / theta[order], k)
-        expected = count_below(rows, bound)
+        values = shift + 1 / theta[order]
+        resolved = RESOLVED * max(1.0, abs(float(values[0])))
+        wide = np.diff(values, prepend=values[0] - 1e3 * resolved)
+        # Counted are those below the middle of the widest gap after the first k.
+        after = k + int(np.argmax(wide[k:]))
+        below = after if wide[after] > resolved else int(np.flatnonzero(wide[:k] > resolved)[-1])
+        expected = count_below(rows, float(values[below] - wide[below] / 2))
         if expected is None or expected == below:
             return theta[order[:k]], x[:, order[:k]]
         problem = f"the iteration returned {below} of {expected} eigenvalues."
     raise NotConverged(f"the eigenvectors of {matrix!r} did not converge: {problem}")
-
-
-def _gap(values: Float[np.ndarray, " values"], k: int) -> tuple[int, float]:
-    """Returns the number of eigenvalues below the widest gap after the first k, and its middle."""
-    resolved = RESOLVED * max(1.0, abs(float(values[0])))
-    wide = np.diff(values, prepend=values[0] - 1e3 * resolved)
-    after = k + int(np.argmax(wide[k:]))
-    below = after if wide[after] > resolved else int(np.flatnonzero(wide[:k] > resolved)[-1])
-    return below, float(values[below] - wide[below] / 2)
 
 
 def count_below(rows: Rows, bound: float) -> int | None:
