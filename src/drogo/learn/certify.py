@@ -10,21 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
+from drogo import errors
 from drogo.data.collect import MOST_SEED
 from drogo.data.simulate import Simulator, simulator
 from drogo.data.step import Step
-from drogo.errors import (
-    ArgumentError,
-    Count,
-    at_least,
-    check_fields,
-    check_number,
-    check_positive,
-    check_whole,
-)
+from drogo.errors import ArgumentError, Count, Positive
 from drogo.learn.rollouts import Groups, Values, Walk, interval
 from drogo.learn.solution import Solution
-from drogo.mdp.costs import Costs
 from drogo.progress import progress_bar
 
 SHARE_OF_DEPTH = 0.05  # The share of the map's depth that is tolerated by default.
@@ -133,7 +125,7 @@ class Certificate:
 class Effort:
     """The amount of work that goes into a certificate."""
 
-    groups: Annotated[int, at_least(3)] = 8
+    groups: Annotated[int, errors.at_least(3)] = 8
     """Independent groups of rollouts from each start in the first round, at least 3."""
     rollouts: Count | None = None
     """The number of rollouts in a group. By default 16, or 4 of an environment that is copied."""
@@ -143,11 +135,11 @@ class Effort:
     """The largest number of steps of a rollout."""
     rounds: Count = 4
     """The number of rounds. Each further one doubles the groups where nothing is decided yet."""
-    seconds: Annotated[float, check_positive] | None = None
+    seconds: Positive | None = None
     """About the largest number of seconds, shared among the seeds; None for no limit."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        errors.check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -206,29 +198,24 @@ def certify(
         live = np.setdiff1d(np.arange(len(solution.observations)), solution.terminal_states)
         limits = tolerated(solution.v[:, live], problem.tolerance)
     else:
-        limits = np.full(len(solution.seeds), check_number("tolerance", tolerance))
+        limits = np.full(len(solution.seeds), errors.check_number("tolerance", tolerance))
     maps = [
         Map(problem.values_of(solution, one), problem.lam, limit, one, policy, not method.scaled)
         for one, limit in zip(solution.seeds, limits.tolist(), strict=True)
     ]
-    if problem.costs is not None:
-        collected = _costs_of(problem.costs, **collected)
+    if (costs := problem.costs) is not None:  # the environment then has these as well
+        reward, value = collected.get("reward"), collected.get("terminal_reward")
+
+        def cost(step: Step) -> float:
+            paid = step.numbers(reward, 0.0)[0]
+            return float(costs.of_steps(paid, step.terminated, step.reward)[0])
+
+        def worth(step: Step) -> float:
+            return float(costs.of_steps(step.reward, step.terminated, step.reward)[1])
+
+        value = worth if value is None else value
+        collected = {**collected, "reward": cost, "terminal_reward": value}
     return certify_maps(maps, simulator(env, **collected), starts=starts, seed=seed, effort=effort)
-
-
-def _costs_of(
-    costs: Costs, reward: Any = None, terminal_reward: Any = None, **rest: Any
-) -> dict[str, Any]:
-    """Returns the arguments of `collect` with which an environment has these costs."""
-
-    def cost(step: Step) -> float:
-        return float(costs.of_steps(step.numbers(reward, 0.0)[0], step.terminated, step.reward)[0])
-
-    def value(step: Step) -> float:
-        return float(costs.of_steps(step.reward, step.terminated, step.reward)[1])
-
-    ends = value if terminal_reward is None else terminal_reward
-    return {"reward": cost, "terminal_reward": ends, **rest}
 
 
 def tolerated(v: Float[np.ndarray, "seeds states"], least: float) -> Float[np.ndarray, " seeds"]:
@@ -248,10 +235,10 @@ def certify_maps(
     """Compares any functions from observations to v with rollouts."""
     effort = effort if effort is not None else Effort()
     rollouts = sim.group_size if effort.rollouts is None else effort.rollouts
-    check_whole("starts", starts, 1)
+    errors.check_whole("starts", starts, 1)
     if not all(one.tolerance > 0 for one in maps):
         raise ArgumentError("tolerance must be positive.", argument="tolerance")
-    rng = np.random.default_rng(check_whole("seed", seed, 0, MOST_SEED))
+    rng = np.random.default_rng(errors.check_whole("seed", seed, 0, MOST_SEED))
     states, observations = sim.start(starts, rng)
     level, shape = LEVEL / (starts * effort.rounds), (len(maps), starts)
     names = ("estimate", "low", "high", "surprise")

@@ -12,12 +12,12 @@ are two estimates of one mean. If the first is larger, to first order the value 
 higher by the difference, and the interval is not reliable."""
 
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.special import logsumexp, stdtrit  # importing scipy.stats takes a second
 
 from drogo.data.collect import sample_rows
@@ -47,29 +47,25 @@ class Groups(NamedTuple):
     @property
     def surprise(self) -> Starts:
         """The mean of `rise`, less one standard error, as continuous actions make it noisy."""
-        error = self.rise.std(axis=1, ddof=1) / np.sqrt(self.rise.shape[1])
-        return self.rise.mean(axis=1) - error
+        return self.rise.mean(axis=1) - self.rise.std(axis=1, ddof=1) / np.sqrt(self.rise.shape[1])
 
     def joined(self, more: "Groups") -> "Groups":
         """Returns these groups and more of them from the same starts."""
         return Groups(*(np.concatenate(parts, axis=1) for parts in zip(self, more, strict=True)))
 
 
+@dataclass
 class Walk:
     """Rollouts that follow one map in an environment."""
 
-    def __init__(
-        self,
-        sim: Simulator,
-        one: Any,
-        effort: Any,
-        rng: np.random.Generator,
-        show: Any,
-        until: float,
-    ) -> None:
-        self.sim, self.one, self.rng, self.until = sim, one, rng, until
-        self.candidates, self.steps = effort.candidates, effort.steps
-        self.show, self.label, self.interrupted = show, "steepest ascents", False
+    sim: Simulator
+    one: Any  # The map.
+    effort: Any
+    rng: np.random.Generator
+    show: Any  # Shows the progress.
+    until: float  # The time at which they stop.
+    label: str = "steepest ascents"
+    interrupted: bool = False
 
     @property
     def stopped(self) -> bool:
@@ -77,7 +73,7 @@ class Walk:
 
     def action_values(self, states: np.ndarray) -> tuple[np.ndarray, Table, Table, np.ndarray]:
         """Tries actions in each state."""
-        actions, log_share = self.sim.candidates(states, self.candidates, self.rng)
+        actions, log_share = self.sim.candidates(states, self.effort.candidates, self.rng)
         if self.one.default_policy is not None:
             with np.errstate(divide="ignore"):
                 log_share = np.broadcast_to(np.log(self.one.default_policy), log_share.shape)
@@ -100,64 +96,45 @@ class Walk:
         shape = (len(states) * groups, size)
         at = np.repeat(states, groups * size, axis=0)
         v = np.repeat(claimed, groups * size)
-        over, log_weight = np.zeros(at.shape[0], dtype=bool), np.zeros(at.shape[0])
+        over, log_weight = np.zeros(at.shape[0], dtype=bool), np.zeros(shape)
         total, surprise = np.zeros(shape[0]), np.zeros(at.shape[0])
         others = np.zeros(at.shape[0])  # the share of the actions that were not chosen
-        for step in range(self.steps):
-            live = np.flatnonzero(~over)
-            if not live.size:
-                break
-            chosen = self.attempt(step, partial(self.choose, at[live]))
-            if chosen is None:
-                break
+        for live, chosen in self.attempts(over, lambda live: self.choose(at[live])):
             arrived, log_q, values, terminal, one, more = chosen
             together = np.asarray(logsumexp(log_q, axis=1))
-            log_weight[live] += together - v[live]
+            log_weight.reshape(-1)[live] += together - v[live]
             surprise[live] -= others[live] * _gain(together - v[live])
             surprise[live] += more
             others[live] = -np.expm1(log_q[one] - together)
             at[live], v[live], over[live] = arrived[one], values[one], terminal[one]
-            kept, log_weight, total = _resampled(log_weight.reshape(shape), total, self.rng)
-            at, v, over = at[kept], v[kept], over[kept]
-            surprise, others = surprise[kept], others[kept]
-        log_weight = log_weight.reshape(shape)
+            # Groups in which few rollouts have most of the weight are sampled again.
+            kept, mean = np.tile(np.arange(size), (shape[0], 1)), _log_mean(log_weight)
+            share = np.exp(log_weight - mean[:, None]) / size
+            poor = (1 / (share**2).sum(axis=1) < size / 2) & np.isfinite(mean)
+            if poor.any():
+                # One random number for a whole group, and equal distances: the least added noise.
+                marks = (self.rng.random((poor.sum(), 1)) + np.arange(size)) / size
+                bounds = share[poor].cumsum(axis=1)
+                kept[poor] = (marks[:, :, None] >= bounds[:, None, :-1]).sum(axis=2)
+                log_weight[poor] = 0.0
+                total[poor] += mean[poor]
+            rows = (kept + size * np.arange(shape[0])[:, None]).ravel()
+            at[:], v, over[:] = at[rows], v[rows], over[rows]
+            surprise, others = surprise[rows], others[rows]
         arrived_only = np.where(over.reshape(shape), log_weight, -np.inf)
         low, high = (total + _log_mean(part) for part in (arrived_only, log_weight))
         rise = surprise.reshape(len(states), groups, size).mean(axis=2)
         return Groups(low.reshape(-1, groups), high.reshape(-1, groups), rise)
 
     def choose(self, states: np.ndarray) -> tuple[Any, ...]:
-        """Returns the values of the actions in each state, the choice, and its surprise."""
+        """Returns the values of the actions in each state, the choice, and its surprise, for which
+        one action that was not chosen is followed one step further."""
         tried = arrived, log_q, values, terminal = self.action_values(states)
         chance = np.exp(log_q - log_q.max(axis=1, keepdims=True)).cumsum(axis=1)
-        one = (np.arange(len(states)), sample_rows(chance, self.rng))
-        return *tried, one, self.surprises(arrived, log_q, values, terminal, one[1])
-
-    def attempt(self, step: int, take: Callable[[], Any]) -> Any:
-        """Takes a step; None if Ctrl-C or the time stops the rollouts, which then count as
-        unfinished."""
-        try:
-            self.show(step, self.steps, self.label)
-            return None if self.stopped else take()
-        except KeyboardInterrupt as interrupt:
-            if not stops(interrupt):
-                raise
-            self.interrupted = True
-            return None
-
-    def surprises(
-        self,
-        arrived: np.ndarray,
-        log_q: Table,
-        values: Table,
-        terminal: Bool[np.ndarray, "n k"],
-        chosen: Int[np.ndarray, " n"],
-    ) -> Float[np.ndarray, " n"]:
-        """Follows one action that was not chosen in each state one step further."""
-        rows, count = np.arange(len(chosen)), log_q.shape[1]
-        rise = np.zeros(len(chosen))
+        rows, chosen = np.arange(len(states)), sample_rows(chance, self.rng)
+        rise, count = np.zeros(len(states)), log_q.shape[1]
         if count == 1:
-            return rise
+            return *tried, (rows, chosen), rise
         other = (chosen + self.rng.integers(1, count, size=chosen.size)) % count
         some = np.flatnonzero(~terminal[rows, other] & np.isfinite(log_q[rows, other]))
         if some.size:
@@ -165,18 +142,31 @@ class Walk:
             share = np.exp(log_q[one] - np.asarray(logsumexp(log_q[some], axis=1)))
             further = np.asarray(logsumexp(self.action_values(arrived[one])[1], axis=1))
             rise[some] = (count - 1) * share * _gain(further - values[one])
-        return rise
+        return *tried, (rows, chosen), rise
+
+    def attempts(self, over: Bool[np.ndarray, " n"], take: Callable[[Any], Any]) -> Iterator[Any]:
+        """Takes steps and yields where rollouts were not `over`, and what each step gave, until all
+        are, or Ctrl-C or the time stops the rollouts, which then count as unfinished."""
+        for step in range(self.effort.steps):
+            live = np.flatnonzero(~over)
+            if not live.size:
+                return
+            try:
+                self.show(step, self.effort.steps, self.label)
+                if self.stopped:
+                    return
+                taken = take(live)
+            except KeyboardInterrupt as interrupt:
+                if not stops(interrupt):
+                    raise
+                self.interrupted = True
+                return
+            yield live, taken
 
     def ascents(self, states: np.ndarray) -> Bool[np.ndarray, " starts"]:
         """Returns from which states the steepest ascent of the map reaches a terminal state."""
         over, at = np.zeros(len(states), dtype=bool), states.copy()
-        for step in range(self.steps):
-            live = np.flatnonzero(~over)
-            if not live.size:
-                break
-            tried = self.attempt(step, partial(self.action_values, at[live]))
-            if tried is None:
-                break
+        for live, tried in self.attempts(over, lambda live: self.action_values(at[live])):
             arrived, log_q, _, terminal = tried
             one = (np.arange(live.size), log_q.argmax(axis=1))
             at[live], over[live] = arrived[one], terminal[one]
@@ -190,26 +180,6 @@ def _gain(log_ratio: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 def _log_mean(logs: Table) -> Float[np.ndarray, " n"]:
     return np.asarray(logsumexp(logs, axis=1)) - np.log(logs.shape[1])
-
-
-def _resampled(
-    log_weight: Float[np.ndarray, "groups size"], total: np.ndarray, rng: np.random.Generator
-) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " groups"]]:
-    """Resamples the groups in which few rollouts have most of the weight."""
-    groups, size = log_weight.shape
-    kept = np.tile(np.arange(size), (groups, 1))
-    mean = _log_mean(log_weight)
-    share = np.exp(log_weight - mean[:, None]) / size
-    poor = (1 / (share**2).sum(axis=1) < size / 2) & np.isfinite(mean)
-    if poor.any():
-        # One random number for a whole group, and equal distances: the least added noise.
-        marks = (rng.random((poor.sum(), 1)) + np.arange(size)) / size
-        bounds = share[poor].cumsum(axis=1)
-        kept[poor] = (marks[:, :, None] >= bounds[:, None, :-1]).sum(axis=2)
-        log_weight = np.where(poor[:, None], 0.0, log_weight)
-        total = total + np.where(poor, mean, 0.0)
-    offset = size * np.arange(groups)[:, None]
-    return (kept + offset).ravel(), log_weight.ravel(), total
 
 
 def interval(measured: Groups, claimed: Starts, level: float) -> dict[str, Any]:
