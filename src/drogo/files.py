@@ -154,8 +154,7 @@ def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
     for entry in archive.infolist():
         name = entry.filename.removesuffix(".npy")
         with archive.open(entry) as stream:
-            version = np.lib.format.read_magic(stream)
-            if version != (1, 0) or name in headers:
+            if np.lib.format.read_magic(stream) != (1, 0) or name in headers:
                 raise ValueError(f"array {name!r} has a header of another version, or comes twice")
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
             size = stream.tell() + math.prod(shape) * dtype.itemsize

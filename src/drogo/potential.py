@@ -144,8 +144,7 @@ class Potential:
 
     def normalised(self, data: Transitions) -> "Potential":
         """Returns the potential divided by its mean difference between neighbours in the data."""
-        table = data.observations
-        return self.divided(float(mean_step(self(table), data.neighbours)))
+        return self.divided(float(mean_step(self(data.observations), data.neighbours)))
 
     def divided(self, scale: float) -> "Potential":
         """Returns the potential divided by a number."""
@@ -220,7 +219,11 @@ class _Lookup:
         values, unknown = self.values[rows], rows < 0
         if unknown.any():
             others = batch[unknown].astype(self.index.dtype)
-            values[unknown] = self._other(others[0, ...])(others)
+            if self.otherwise is None:
+                problem = f"observation {_short(others[0, ...])} is none of the {len(self.index)} "
+                problem += f"states of {self.index.name}, which is of another environment or kind "
+                raise ArgumentError(f"{problem}of observation.", argument="observations")
+            values[unknown] = self.otherwise(others)
         return values
 
     def graph(self) -> Graph:
@@ -234,13 +237,6 @@ class _Lookup:
         if shown.any():
             graph.look_up(table[shown], values[shown])
         return graph
-
-    def _other(self, observation: np.ndarray) -> Potential:
-        if self.otherwise is not None:
-            return self.otherwise
-        problem = f"observation {_short(observation)} is none of the {len(self.index)} states of "
-        problem += f"{self.index.name}, which is of another environment or kind of observation."
-        raise ArgumentError(problem, argument="observations")
 
 
 def shaping_reward(

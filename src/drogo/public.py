@@ -136,8 +136,7 @@ def _types(function: Any, owner: Any) -> list[tuple[int, str, Any, str]]:
     is_field = function.__name__ == "__init__" and is_dataclass(owner)
     for part in (owner, function) if is_field else (function,):
         with contextlib.suppress(NameError, AttributeError, TypeError):
-            known = get_type_hints(part).items()
-            hints |= {name: hint for name, hint in known if hint is not Any}
+            hints |= {name: hint for name, hint in get_type_hints(part).items() if hint is not Any}
     checks = []
     for k, name in enumerate(inspect.signature(function).parameters):
         hint = hints.get(name, Any)

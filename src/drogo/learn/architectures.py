@@ -110,7 +110,7 @@ class AbstractArchitecture(abc.ABC):
 
     def inputs(self, observations: np.ndarray) -> Inputs:
         """Returns the preprocessing that suits a table of observations."""
-        return fit_inputs(observations, normalise=True)
+        return fit_inputs(observations, normalise=True, by_pixel=self.pairs)
 
     @abc.abstractmethod
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
@@ -188,9 +188,6 @@ class AbstractPairArchitecture(AbstractArchitecture):
     """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
 
     pairs: ClassVar[bool] = True
-
-    def inputs(self, observations: np.ndarray) -> Inputs:
-        return fit_inputs(observations, normalise=True, by_pixel=True)
 
     def _encoder(self, example: np.ndarray, outputs: int, key: PRNGKeyArray) -> tuple[Any, int]:
         """Returns the layers that see one observation alone, and their Fourier frequencies."""

@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ def fit(
     if len(points) > 1 and continue_from is not None:
         wrong = "a sweep continues no single solution. Continue each alone."
         raise ArgumentError(wrong, argument="continue_from")
-    job = _Job(data, architecture, seed_list(seeds), truth or {}, continue_from)
+    shared = (data, architecture, seed_list(seeds), truth or {}, continue_from)
     groups = _programs(data, problem, method, as_optimiser(optimiser))
     solutions: dict[tuple[Any, ...], Solution] = {}
     with progress_bar("fit") as show:
@@ -120,7 +120,7 @@ def fit(
             path = None if checkpoint is None else as_path("checkpoint", checkpoint)
             if path is not None and len(groups) > 1:  # one program cannot train all points
                 path = path.with_name(f"{path.stem}-{k}{path.suffix}")
-            training, progress = job.assemble(list(members.values()))
+            training, progress = _assembled(list(members.values()), *shared)
             if continue_from is not None:
                 progress = _continued(continue_from, progress, training)
             progress = train(training, progress, path, callbacks, show)
@@ -132,10 +132,20 @@ def fit(
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
             trained = _solutions(training, progress, architecture)
             solutions |= dict(zip(members, trained, strict=True))
-    if () in points:  # nothing is swept
-        _report_divergence(solutions[()])
-        return solutions[()]
-    return {values: solutions[values] for values in points}
+    if () not in points:
+        return {values: solutions[values] for values in points}
+    solution = solutions[()]  # nothing is swept
+    pairs = zip(solution.seeds, solution.diverged_at, strict=True)
+    lost = {seed: at for seed, at in pairs if at is not None}
+    remedy = "Try a smaller step_size, a larger lam, or cap='auto' if the method has another one."
+    all_seeds = counted(len(solution.seeds), "seed")
+    if lost and len(lost) == len(solution.seeds):
+        first = min(lost.values())
+        raise Diverged(f"all of {all_seeds} diverged, first at update {first}.", remedy=remedy)
+    if lost:
+        text = f"{len(lost)} of {all_seeds} diverged ({list(lost)}) and keep their last values."
+        warnings.warn(f"{text} {remedy}", RuntimeWarning, stacklevel=3)
+    return solution
 
 
 def recommend(data: Transitions, problem: AbstractProblem) -> AbstractMethod:
@@ -184,62 +194,63 @@ def _programs(
             settled, scales = adapted.scaled(prepared, point)
             point = point._replace(method=settled, scales=scales)
             source = adapted.trained_on(prepared, point)
-            key = (*_shared(swept, how, last), _digest_of(*_rows(source)))
+            # Points with equal data are trained in one program if they have the rest in common.
+            leaves = jax.tree.map(lambda leaf: None, (bare(swept), how))
+            lam = None if swept.shares_batches else swept.lam
+            functions = tuple(id(getattr(swept, name)) for name in swept.host_only)  # or numbers
+            rest = replace(last, step_size=1.0) if hasattr(last, "name") else last
+            key = (jax.tree.structure(leaves), lam, functions, rest, _digest_of(*_rows(source)))
             groups.setdefault(key, {})[values + more] = point._replace(source=source)
     return list(groups.values())
 
 
-def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:
-    """Returns what points with equal data must have in common to be trained in one program."""
-    leaves = jax.tree.map(lambda leaf: None, (bare(problem), method))
-    lam = None if problem.shares_batches else problem.lam
-    on_host = tuple(id(getattr(problem, name)) for name in problem.host_only)  # may be functions
-    rest = replace(optimiser, step_size=1.0) if hasattr(optimiser, "name") else optimiser
-    return jax.tree.structure(leaves), lam, on_host, rest
-
-
-@dataclass(frozen=True)
-class _Job:
-    """The parts of a fit that all points of a sweep share."""
-
-    data: Transitions
-    architecture: AbstractArchitecture
-    seeds: list[int]
-    truth: Truth
-    continue_from: Solution | None
-
-    def assemble(self, points: list[Point]) -> tuple[Training, Progress]:
-        """Returns everything that training needs, and the progress before it."""
-        first, start, count = points[0], self.continue_from, len(self.seeds)
-        prepared, method, shown = first.prepared, first.method, first.prepared.shown
-        objectives = [Objective(point.problem, point.method, **point.scales) for point in points]
-        learned = None if start is None else start.learner
-        inputs = self.architecture.inputs(shown.observations) if learned is None else learned.inputs
-        parts = (objectives[0], self.architecture, first.optimiser, inputs, shown, self.seeds)
-        learner, params = make_learner(*parts)
-        plan = make_plan(shown, method.batch_size, second=learner.objective.needs_moment)
-        batches = first.problem.batches(prepared, learner, self.seeds, first)
-        if batches is None:
-            batches = make_data(shown, first.source, plan, learner, self.seeds, method)
-        stacked = jax.tree.map(
-            lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
-        )
-        runs = [point for point in points for _ in self.seeds]
-        truths = _truths(self.truth, shown, runs)
-        measured = {"prepared": prepared, "plan": plan, "points": runs, "truths": truths}
-        judge = first.problem.judge(learner=learner, objectives=stacked, **measured)
-        settings = [(point.problem, point.method, point.optimiser) for point in points]
-        identity = {
-            "points": [list(map(as_json, parts)) for parts in settings],
-            "network": as_json(self.architecture),
-            "seeds": self.seeds,
-            "data": _data_digest(self.data),
-            "truth": {name: _digest_of(rows) for name, rows in sorted(truths.items())},
-        }
-        if isinstance(first.optimiser, CustomOptimiser):
-            identity["optimiser"] = _fingerprint(learner, params)
-        states = _init_runs(learner, take(params, np.tile(np.arange(count), len(points))))
-        return Training(judge, batches, self.seeds, identity), Progress(states)
+def _assembled(
+    points: list[Point],
+    data: Transitions,
+    architecture: AbstractArchitecture,
+    seeds: list[int],
+    truth: Truth,
+    start: Solution | None,
+) -> tuple[Training, Progress]:
+    """Returns everything that training some points needs, and the progress before it."""
+    first, count = points[0], len(seeds)
+    prepared, method, shown = first.prepared, first.method, first.prepared.shown
+    objectives = [Objective(point.problem, point.method, **point.scales) for point in points]
+    learned = None if start is None else start.learner
+    inputs = architecture.inputs(shown.observations) if learned is None else learned.inputs
+    parts = (objectives[0], architecture, first.optimiser, inputs, shown, seeds)
+    learner, params = make_learner(*parts)
+    plan = make_plan(shown, method.batch_size, second=learner.objective.needs_moment)
+    batches = first.problem.batches(prepared, learner, seeds, first)
+    if batches is None:
+        batches = make_data(shown, first.source, plan, learner, seeds, method)
+    stacked = jax.tree.map(
+        lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
+    )
+    runs = [point for point in points for _ in seeds]
+    truths = _truths(truth, shown, runs)
+    measured = {"prepared": prepared, "plan": plan, "points": runs, "truths": truths}
+    judge = first.problem.judge(learner=learner, objectives=stacked, **measured)
+    settings = [(point.problem, point.method, point.optimiser) for point in points]
+    table, default = data.observations, () if data.default is None else (data.default,)
+    every = max(1, len(table) // MOST_HASHED)  # a part of a long table is enough for its digest
+    shown_rows = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
+    identity = {
+        "points": [list(map(as_json, parts)) for parts in settings],
+        "network": as_json(architecture),
+        "seeds": seeds,
+        "data": _digest_of(shown_rows, *_rows(data), *default),
+        "truth": {name: _digest_of(rows) for name, rows in sorted(truths.items())},
+    }
+    if isinstance(first.optimiser, CustomOptimiser):
+        # The computation of a user's optimiser, with its numbers, tells it from others.
+        one, update = jax.tree.map(lambda leaf: leaf[0], params), learner.optimiser.update
+        with jax.numpy_dtype_promotion("standard"):
+            program = jax.make_jaxpr(update)(one, learner.optimiser.init(one), one)
+        text = f"{program} {program.consts}".encode()
+        identity["optimiser"] = hashlib.sha256(text).hexdigest()[:16]
+    states = _init_runs(learner, take(params, np.tile(np.arange(count), len(points))))
+    return Training(judge, batches, seeds, identity), Progress(states)
 
 
 @eqx.filter_jit
@@ -359,28 +370,6 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     return Progress(progress.states, history)
 
 
-def _report_divergence(solution: Solution) -> None:
-    pairs = zip(solution.seeds, solution.diverged_at, strict=True)
-    lost = {seed: at for seed, at in pairs if at is not None}
-    remedy = "Try a smaller step_size, a larger lam, or cap='auto' if the method has another one."
-    all_seeds = counted(len(solution.seeds), "seed")
-    if lost and len(lost) == len(solution.seeds):
-        first = min(lost.values())
-        raise Diverged(f"all of {all_seeds} diverged, first at update {first}.", remedy=remedy)
-    if lost:
-        text = f"{len(lost)} of {all_seeds} diverged ({list(lost)}) and keep their last values."
-        warnings.warn(f"{text} {remedy}", RuntimeWarning, stacklevel=4)
-
-
-def _data_digest(data: Transitions) -> str:
-    """Returns a digest of some transitions, with a part of a long table of observations."""
-    table = data.observations
-    every = max(1, len(table) // MOST_HASHED)
-    shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
-    default = () if data.default is None else (data.default,)
-    return _digest_of(shown, *_rows(data), *default)
-
-
 def _rows(source: Source) -> list[np.ndarray]:
     """Returns the columns of transitions that are trained on."""
     names = ("state", "next_state", "reward", "terminated", "terminal_reward", "weight")
@@ -393,11 +382,3 @@ def _digest_of(*arrays: np.ndarray) -> str:
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
-
-
-def _fingerprint(learner: Learner, params: Any) -> str:
-    """Returns a digest of the computation of a user's optimiser, with its numbers."""
-    one = jax.tree.map(lambda leaf: leaf[0], params)
-    with jax.numpy_dtype_promotion("standard"):
-        program = jax.make_jaxpr(learner.optimiser.update)(one, learner.optimiser.init(one), one)
-    return hashlib.sha256(f"{program} {program.consts}".encode()).hexdigest()[:16]

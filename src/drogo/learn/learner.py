@@ -259,8 +259,7 @@ class Learner(eqx.Module):
             if target is not None:
                 target = optax.incremental_update(params, target, self.target_rate)  # pyright: ignore[reportArgumentType]
         norms = jnp.stack([loss, optax.tree.norm(gradient), optax.tree.norm(params)])
-        finite = jnp.isfinite(norms).all()
-        good = finite & (state.diverged_at < 0)
+        good = jnp.isfinite(norms).all() & (state.diverged_at < 0)
         moved = State(params, target, optimiser, state.update + 1, state.diverged_at)
         at = jnp.where(state.diverged_at < 0, state.update, state.diverged_at)
         frozen = State(state.params, state.target, state.optimiser, state.update + 1, at)

@@ -148,8 +148,7 @@ class AbstractMethod(eqx.Module):
     def recommended(self, data: Transitions, network: AbstractArchitecture) -> dict[str, Any]:
         """Returns settings that suit the data and the network, for the fields that are None."""
         images = isinstance(network, CNN)
-        limit = rows_at_once(data, network)
-        if is_small(data) and len(data.observations) <= limit:
+        if is_small(data) and len(data.observations) <= rows_at_once(data, network):
             return {"updates": 4000 if images else 5000, "batch_size": "all"}
         most = 15_000
         if not data.repeats and data.observations.ndim == 2:
@@ -166,8 +165,7 @@ class AbstractMethod(eqx.Module):
         if data.observations.ndim == 1:
             return Table()
         if data.observations.ndim == 4:
-            many = is_small(data) and len(data.observations) > MANY_IMAGES
-            return MLP() if many else CNN()
+            return MLP() if is_small(data) and len(data.observations) > MANY_IMAGES else CNN()
         return MLP()
 
     def optimiser(self, data: Transitions, network: AbstractArchitecture) -> Optimiser:

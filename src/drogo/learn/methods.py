@@ -83,8 +83,7 @@ class Drogo(AbstractCapped, AbstractActionMethod):
         # A terminal value pulls with a larger cap: it alone stops a map that drifts as a whole.
         anchor_cap = jnp.maximum(self.cap, sample.problem.anchor_cap)
         cap = jnp.where(sample.terminated, anchor_cap, self.cap)
-        bounded = jnp.minimum(next_output, sample.ceiling)
-        v_next = jnp.where(sample.terminated, next_output, bounded)
+        v_next = jnp.where(sample.terminated, next_output, jnp.minimum(next_output, sample.ceiling))
         if sample.extra is None:
             return self.imbalance(output, v_next, sample, cap) * output
         with_gain = sample._replace(log_cost=sample.log_cost + sample.extra)
@@ -231,8 +230,7 @@ class GGDO(AbstractLinear):
         often = (vectors - jnp.arange(vectors)).astype(output.dtype) / vectors
         products = self.excess(jnp.outer(output, output)) * self.excess(sample.moment)
         both = jnp.minimum(often[:, None], often[None, :])
-        energy = often @ sample.energy(output, next_output)
-        return energy + self.penalty * (both * products).sum()
+        return often @ sample.energy(output, next_output) + self.penalty * (both * products).sum()
 
 
 class ALLO(AbstractLinear):

@@ -62,8 +62,7 @@ class Inputs(eqx.Module):
         return self(prepared) if self._stays(prepared) else prepared
 
     def _stays(self, observations: Any) -> bool:
-        bare = self.shift is None and self.states is None
-        return bare or observations.dtype == np.uint8
+        return (self.shift is None and self.states is None) or observations.dtype == np.uint8
 
     def _row(self, numbers: Any) -> Any:
         """Returns the rows of state numbers, in a program a row beyond the table if unknown."""
@@ -86,7 +85,19 @@ class Inputs(eqx.Module):
 def fit_inputs(observations: np.ndarray, *, normalise: bool, by_pixel: bool = False) -> Inputs:
     """Returns the inputs that suit a table of observations."""
     if observations.ndim == 4 and by_pixel and normalise:
-        return _by_pixel(observations)
+        # Takes the pixels that ever change: a layer that sees the background learns slowly.
+        size = math.prod(observations.shape[1:])
+        low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
+        for begin in range(0, len(observations), IMAGES_AT_ONCE):
+            some = np.asarray(observations[begin : begin + IMAGES_AT_ONCE], np.float64)
+            rows = some.reshape(-1, size)
+            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+            total += rows.sum(axis=0)
+        chosen = np.flatnonzero(high > low)
+        if not chosen.size:
+            return Inputs()
+        mean, width = total[chosen] / len(observations), (high - low)[chosen]
+        return Inputs(mean, 1 / width, chosen.astype(np.int32))
     if observations.ndim != 2 or observations.dtype == np.uint8:
         return Inputs()
     most = max(1, min(ROWS_LOOKED_AT, NUMBERS_LOOKED_AT // observations.shape[1]))
@@ -103,21 +114,6 @@ def fit_inputs(observations: np.ndarray, *, normalise: bool, by_pixel: bool = Fa
     if not normalise or (largest.max() <= 1 and (width[varies] >= NARROW).all()):
         return Inputs()
     return Inputs((low + high) / 2, np.divide(1.0, width, out=np.ones_like(width), where=varies))
-
-
-def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
-    """Takes the pixels that ever change: a layer that sees the background learns slowly."""
-    size = math.prod(images.shape[1:])
-    low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
-    for begin in range(0, len(images), IMAGES_AT_ONCE):
-        rows = np.asarray(images[begin : begin + IMAGES_AT_ONCE], np.float64).reshape(-1, size)
-        low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
-        total += rows.sum(axis=0)
-    chosen = np.flatnonzero(high > low)
-    if not chosen.size:
-        return Inputs()
-    mean, width = total[chosen] / len(images), (high - low)[chosen]
-    return Inputs(mean, 1 / width, chosen.astype(np.int32))
 
 
 Features = Any

@@ -291,8 +291,7 @@ def load(
     try:
         return _solution(arrays, settings, given)
     except DrogoError as error:
-        argument = error.argument
-        raise type(error)(f"{path} cannot be loaded: {error}", argument=argument) from error
+        raise type(error)(f"{path} cannot be loaded: {error}", argument=error.argument) from error
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} cannot be loaded: {error}") from error
 

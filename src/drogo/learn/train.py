@@ -104,7 +104,20 @@ def train(
     it. With a checkpoint, Ctrl-C is an error, since the same call continues. `show` is called often
     with the progress: the updates so far, all of them, and a remark."""
     if path is not None and path.exists():
-        progress = _restore(path, training.identity, progress)
+        fresh = progress.states
+
+        def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+            check_same(stored, training.identity, "fit")
+            check_leaves(section(headers, STATE), fresh)
+            check_history(section(headers, HISTORY), len(fresh.update))
+
+        try:
+            arrays, _ = read_arrays(path, KIND, check)
+        except (DamagedFile, OSError) as error:
+            raise BadCheckpoint(str(error), remedy="Delete it, or give another path.") from error
+        history = history_rows(section(arrays, HISTORY))
+        states = tree_from(section(arrays, STATE), fresh)
+        progress = Progress(states, history, tuple(arrays.get("losses", ())))
     longest = training.batches.sampler.longest
     every = max(1, training.updates // training.judge.logged)
     saved, shown = time.monotonic(), 1 if path is None and is_watched() else longest
@@ -163,8 +176,7 @@ def _with_row(training: Training, progress: Progress) -> tuple[Progress, Row]:
     judge, update, before = training.judge, progress.update, progress.history
     mean = np.full(len(judge.points), np.nan)
     if progress.losses:
-        since = update - int(before["update"][-1]) if before else 1
-        mean = np.sum(progress.losses, axis=0) / since
+        mean = np.sum(progress.losses, axis=0) / (update - int(before["update"][-1]))
     row = judge.row(progress.states.params, mean)
     named = {"update": np.array(update), **row}
     history = {name: (*before.get(name, ()), value) for name, value in named.items()}
@@ -187,9 +199,7 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
     step_sizes[:count] = np.multiply.outer(factors, [p.optimiser.step_size for p in judge.points])
     seed_of_run = np.arange(len(judge.points)) % len(training.seeds)
     # A run that diverged goes on counting updates, so that the next row is reached.
-    frozen = np.zeros(len(judge.points), dtype=bool)
-    if progress.history:
-        frozen = judge.enough(progress.last_row)
+    frozen = judge.enough(progress.last_row)
     leaves, structure = jax.tree.flatten(judge.learner)
     static = tuple(leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray))
     states, losses = _program(structure, static)(
@@ -256,21 +266,6 @@ def _save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
     if progress.losses:
         arrays["losses"] = np.stack(progress.losses)
     write_arrays(path, KIND, arrays, identity, overwrite=True)
-
-
-def _restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
-
-    def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
-        check_same(stored, identity, "fit")
-        check_leaves(section(headers, STATE), fresh.states)
-        check_history(section(headers, HISTORY), len(fresh.states.update))
-
-    try:
-        arrays, _ = read_arrays(path, KIND, check)
-    except (DamagedFile, OSError) as error:
-        raise BadCheckpoint(str(error), remedy="Delete it, or give another path.") from error
-    states, history = tree_from(section(arrays, STATE), fresh.states), section(arrays, HISTORY)
-    return Progress(states, history_rows(history), tuple(arrays.get("losses", ())))
 
 
 def history_rows(history: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
