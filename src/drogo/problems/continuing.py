@@ -90,7 +90,14 @@ class Continuing(Column):
         if not (method.scaled and method.weigh_actions):
             problem = "the gain belongs to the map only with scaled=True and weigh_actions=True."
             raise ArgumentError(problem, argument="method")
-        place, spread = self._reference(data), float(np.ptp(data.reward))
+        table, place, spread = data.observations, self.reference, float(np.ptp(data.reward))
+        if place is None:
+            place = np.asarray(table[data.state[0]])
+        elif place.shape != table.shape[1:] or place.dtype.kind not in "biuf":
+            wanted = f"give one observation of shape {table.shape[1:]}, of finite numbers."
+            raise ArgumentError(f"reference is {place!r}; {wanted}", argument="reference")
+        else:
+            place = np.asarray(as_batch("this fit", place[None], table)[0])
         text = ""
         if spread == 0:
             text = f"every reward is {data.reward[0]:g}, so all policies have one gain and the map "
@@ -101,32 +108,28 @@ class Continuing(Column):
         if text:
             warnings.warn(text, UserWarning, stacklevel=6)
         if method.needs_solution:
-            return self._lowered(data, place)
+            # The data of a `Column`: rewards are lowered by the gain, and end at the reference.
+            if not data.repeats:
+                states = f"{len(table)} different ones in {len(data)} transitions"
+                problem = f"the gain is computed from states that repeat, and there are {states}."
+                raise DataError(problem, remedy="Use drogo.Drogo(), which learns it.")
+            lam, row, prepared = float(self.lam), _row_of(table, place), self.weighed(data)
+            data = prepared.data
+            log_eigenvalue = growth_around(data, lam, row)[0].log_eigenvalue
+            lowered = replace(
+                data,
+                reward=data.reward - lam * log_eigenvalue,
+                terminated=data.next_state == row,
+                terminal_reward=np.zeros(len(data)),
+            )
+            facts = {"place": place, "row": row, "log_eigenvalue": log_eigenvalue}
+            return replace(prepared, data=lowered, shown=lowered, facts=facts)
         prepared = self.weighed(data, by_action=method.per_action)
         data = prepared.data  # states that are seldom seen count as well
         data = shared.evenly(data) if data.repeats else data
         mean = float(np.average(data.reward, weights=data.weight))
         shown = replace(data, reward=data.reward - mean)
         return replace(prepared, data=data, shown=shown, facts={"place": place, "mean": mean})
-
-    def _lowered(self, data: Transitions, place: np.ndarray) -> Prepared:
-        """Returns a `Column`: rewards are lowered by the gain, and end at the reference."""
-        if not data.repeats:
-            states = f"{len(data.observations)} different ones in {len(data)} transitions"
-            problem = f"the gain is computed from states that repeat, and there are {states}."
-            raise DataError(problem, remedy="Use drogo.Drogo(), which learns it.")
-        lam, row = float(self.lam), _row_of(data.observations, place)
-        prepared = self.weighed(data)
-        data = prepared.data
-        log_eigenvalue = growth_around(data, lam, row)[0].log_eigenvalue
-        lowered = replace(
-            data,
-            reward=data.reward - lam * log_eigenvalue,
-            terminated=data.next_state == row,
-            terminal_reward=np.zeros(len(data)),
-        )
-        facts = {"place": place, "row": row, "log_eigenvalue": log_eigenvalue}
-        return replace(prepared, data=lowered, shown=lowered, facts=facts)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
         data = prepared.data
@@ -177,17 +180,6 @@ class Continuing(Column):
         super().check_solution(solution)
         if not np.isfinite(solution.log_eigenvalue).all():
             raise DamagedFile("its eigenvalue is not a number.")
-
-    def _reference(self, data: Transitions) -> np.ndarray:
-        table = data.observations
-        if self.reference is None:
-            return np.asarray(table[data.state[0]])
-        place = self.reference
-        is_number = place.dtype.kind in "biuf" and np.isfinite(place).all()
-        if place.shape != table.shape[1:] or not is_number:
-            wanted = f"give one observation of shape {table.shape[1:]}, of finite numbers."
-            raise ArgumentError(f"reference is {self.reference!r}; {wanted}", argument="reference")
-        return np.asarray(as_batch("this fit", place[None], table)[0])
 
 
 def _row_of(table: np.ndarray, place: Any) -> int:

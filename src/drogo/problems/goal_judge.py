@@ -106,5 +106,4 @@ def coverage(prepared: Prepared, exact: Any) -> tuple[bool, list[str]]:
         notes.append(f"The data show no way on from {counted(unknown, 'state')}, left out here.")
     if apart:
         notes.append(f"The data do not connect {counted(apart, 'pair')} of a state and a goal.")
-    complete = not (unknown or apart) and prepared.complete and bool(exact.converged.all())
-    return complete, notes
+    return not (unknown or apart) and prepared.complete and bool(exact.converged.all()), notes

@@ -140,7 +140,15 @@ class Goals(AbstractProblem):
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         check_terminated(data)
-        self._check_reached(data)
+        given = (self.reached is not None) + (self.radius is not None)
+        if data.repeats and given:
+            problem = "states repeat in these data, and are goals. Leave out reached and radius."
+            raise ArgumentError(problem, argument="reached" if self.radius is None else "radius")
+        if not data.repeats and given != 1:
+            problem = "states do not repeat in these data, so no goal is ever reached exactly."
+            remedy = "Give radius=, the largest distance of normalised observations at which it is "
+            remedy += "reached, or reached=, a function of observations and goals."
+            raise ArgumentError(problem, remedy=remedy, argument="reached")
         size, most = (n / 2**20 for n in (data.observations.nbytes, BYTES_IN_RESULT))
         if size > most:
             problem = f"the observations take {size:.0f} MiB; the most is {most:.0f}. Use fewer."
@@ -154,17 +162,6 @@ class Goals(AbstractProblem):
         some = np.random.default_rng(0).permutation(len(data))[: max(1, self.most_goals // 2)]
         goals = np.union1d(data.state[some], data.next_state[some])
         return replace(prepared, facts={"goals": goals, "some": some[:KEPT]})
-
-    def _check_reached(self, data: Transitions) -> None:
-        given = (self.reached is not None) + (self.radius is not None)
-        if data.repeats and given:
-            problem = "states repeat in these data, and are goals. Leave out reached and radius."
-            raise ArgumentError(problem, argument="reached" if self.radius is None else "radius")
-        if not data.repeats and given != 1:
-            problem = "states do not repeat in these data, so no goal is ever reached exactly."
-            remedy = "Give radius=, the largest distance of normalised observations at which it is "
-            remedy += "reached, or reached=, a function of observations and goals."
-            raise ArgumentError(problem, remedy=remedy, argument="reached")
 
     def _goals(self, data: Transitions) -> Int[np.ndarray, " goals"]:
         """Returns the goals of a world whose states repeat: all terminal states, and others."""
@@ -213,8 +210,7 @@ class Goals(AbstractProblem):
             missed = MISSED * float(learner.objective.scale)
             flat, few = seen.reshape(len(seen), -1), min(NEAREST, goals.size)
             closest = KDTree(flat[goals]).query(flat, few)[1].reshape(len(flat), few)
-            nearest = goals[closest][data.state]
-            rest = (nearest, self.near, missed, self.reached_by(learner))
+            rest = (goals[closest][data.state], self.near, missed, self.reached_by(learner))
             draws = goal_batches.relabelled(prepared, method, *rest)
             goal_batches.check_arriving(draws(seeds[0], 0, TRIED))
         features = learner.skeleton.features(to_device(seen))

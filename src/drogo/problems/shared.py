@@ -176,8 +176,7 @@ class ActionModel:
         """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], from v(s') of each step: minus
         infinity for unknown actions. The sum of exp(x(s, a)) over actions is exp(v(s))."""
         order = np.lexsort([self.action, self.state])
-        pair = (self.state * shape[1] + self.action)[order]
-        pairs, starts = np.unique(pair, return_index=True)
+        pairs, starts = np.unique((self.state * shape[1] + self.action)[order], return_index=True)
         x = np.full((*after.shape[:-1], shape[0] * shape[1]), -np.inf)
         x[..., pairs] = np.logaddexp.reduceat((self.log_gain + after)[..., order], starts, axis=-1)
         return x.reshape(*after.shape[:-1], *shape)

@@ -96,8 +96,7 @@ class Soft(Column):
         over = lost[data.state]
         kept = over | np.isfinite(values.actions[data.state, data.action])
         data = dead_ends.ending(data, over, self.floor(data)).rows(kept)
-        stays = np.where(lost[data.state], data.state, data.next_state)
-        data = replace(data, next_state=stays)
+        data = replace(data, next_state=np.where(lost[data.state], data.state, data.next_state))
         facts = {"anchor": prepared.data.terminal_states[0], **prepared.facts}
         facts["lost"] = np.flatnonzero(lost)
         note = f"From {counted(int(lost.sum()), 'observation')}, no choice of actions is sure to "

@@ -68,15 +68,34 @@ class GoalTask:
         """Returns the policy of a task: actions in proportion to exp(x(s, a))."""
         self._check(task)
         solution, k = self.solution, self.solution.index(self.seed)
-        if solution.learner is None or not solution.method.per_action:
-            return _policy_of_data(solution, np.atleast_2d(self.v)[task])
+        if solution.learner is not None and solution.method.per_action:
 
-        def logits(batch: np.ndarray) -> np.ndarray:
-            goals = self.goals[:, None]
-            each = [solution.problem.action_values(solution, batch, goal)[k] for goal in goals]
-            return np.reshape(self._mixed(np.stack(each, axis=-1)), (-1, *each[0].shape))[task]
+            def logits(batch: np.ndarray) -> np.ndarray:
+                goals = self.goals[:, None]
+                each = [solution.problem.action_values(solution, batch, goal)[k] for goal in goals]
+                return np.reshape(self._mixed(np.stack(each, axis=-1)), (-1, *each[0].shape))[task]
 
-        return Policy(logits, solution.observations.shape[1:])
+            return Policy(logits, solution.observations.shape[1:])
+        remedy = "Use drogo.Drogo(action_values=True) and network=drogo.learn.PairMLP()."
+        if MODEL[0] not in solution.arrays or solution.n_actions is None:
+            problem = "the outcomes of actions are not known: states do not repeat, or have no "
+            remedy = f"Where there are discrete actions: {remedy}"
+            raise ArgumentError(f"{problem}actions.", remedy=remedy)
+        v, model = np.atleast_2d(self.v)[task], ActionModel(*(solution.arrays[k] for k in MODEL))
+        x = model.values(v[model.next_state], (v.size, solution.n_actions))
+        # Where no action leads on, as in a terminal state, none is better than another.
+        x[np.isneginf(x).all(axis=1)] = 0.0
+        index = ObservationIndex(solution.observations)
+
+        def known_logits(batch: np.ndarray) -> np.ndarray:
+            rows = index.rows(as_batch("this map", batch, solution.observations))
+            if (rows < 0).any():
+                place = f"observation {int((rows < 0).argmax())} of the batch"
+                problem = f"{place} is not in the data, which alone show the outcomes of actions."
+                raise ArgumentError(problem, remedy=remedy)
+            return x[rows]
+
+        return Policy(known_logits, solution.observations.shape[1:])
 
     def _mixed(self, columns: Float[np.ndarray, "*n goals"]) -> Float[np.ndarray, "*tasks n"]:
         """Returns the log of the sum over goals of exp(v(s, T) + r(T)/lam)."""
@@ -90,25 +109,3 @@ class GoalTask:
         tasks = len(np.atleast_2d(self.terminal_rewards))
         if not 0 <= task < tasks:
             raise ArgumentError(f"task is {task}; give one from 0 to {tasks - 1}.", argument="task")
-
-
-def _policy_of_data(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy:
-    remedy = "Use drogo.Drogo(action_values=True) and network=drogo.learn.PairMLP()."
-    if MODEL[0] not in solution.arrays or solution.n_actions is None:
-        problem = "the outcomes of actions are not known: states do not repeat, or have no actions."
-        raise ArgumentError(problem, remedy=f"Where there are discrete actions: {remedy}")
-    model = ActionModel(*(solution.arrays[name] for name in MODEL))
-    x = model.values(v[model.next_state], (v.size, solution.n_actions))
-    # Where no action leads on, as in a terminal state, none is better than another.
-    x[np.isneginf(x).all(axis=1)] = 0.0
-    index = ObservationIndex(solution.observations)
-
-    def logits(batch: np.ndarray) -> np.ndarray:
-        rows = index.rows(as_batch("this map", batch, solution.observations))
-        if (rows < 0).any():
-            place = f"observation {int((rows < 0).argmax())} of the batch"
-            problem = f"{place} is not in the data, which alone show the outcomes of actions."
-            raise ArgumentError(problem, remedy=remedy)
-        return x[rows]
-
-    return Policy(logits, solution.observations.shape[1:])

@@ -41,8 +41,14 @@ def misled(edges: Edges, lam: float) -> Bool[np.ndarray, " states"]:
     """Returns the states from which the steepest ascent of the exact map leads to a worse end, at a
     higher cost, than the cheapest way; none if actions have several outcomes."""
     n, (ends, state, after, cost) = edges.n, _steps(edges.known)
-    if ends.size < 2 or not (cost >= 0).all() or _is_random(edges):
+    if ends.size < 2 or not (cost >= 0).all():
         return np.zeros(n, dtype=bool)
+    action = getattr(edges, "action", None)
+    if action is not None:
+        outcomes = np.stack([edges.state, action, edges.next_state])[:, edges.usable]
+        pairs = np.unique(outcomes, axis=1)[:2]
+        if np.unique(pairs, axis=1).shape != pairs.shape:
+            return np.zeros(n, dtype=bool)
     v = np.r_[solve_edges(edges.known, lam), np.zeros(ends.size)]
     best = np.argsort(v[after] - cost / lam)  # of the steps from a state, the last one stays
     ascent, spent = np.arange(v.size), np.zeros(v.size)
@@ -55,16 +61,6 @@ def misled(edges: Edges, lam: float) -> Bool[np.ndarray, " states"]:
     reached, cheapest = (ends[np.maximum(node - n, 0)] for node in (ascent, nearest))
     worse = (cheapest - reached > WORSE * np.ptp(ends)) & (spent > least * (1 + 1e-9))
     return (worse & (ascent >= n) & (nearest >= n))[:n]
-
-
-def _is_random(edges: Edges) -> bool:
-    """Returns whether an action has several outcomes, as far as actions are known."""
-    action = getattr(edges, "action", None)
-    if action is None:
-        return False
-    outcomes = np.stack([edges.state, action, edges.next_state])[:, edges.usable]
-    pairs = np.unique(outcomes, axis=1)[:2]
-    return np.unique(pairs, axis=1).shape != pairs.shape
 
 
 def _steps(edges: Edges) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

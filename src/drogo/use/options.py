@@ -97,7 +97,25 @@ def make_option(
     gain, least = _mean_after(mdp, values) - values[:, None], GAIN * (float(np.ptp(values)) or 1.0)
     gain[mdp.terminal] = 0.0
     q = gain if method == "climb" else _solve(mdp, gain, discount, least)
-    return _tabular(observations, q.argmax(axis=-1), ~(q.max(axis=-1) > least), name)
+    action, ends = q.argmax(axis=-1), ~(q.max(axis=-1) > least)
+    index = ObservationIndex(np.asarray(observations), name)
+    if (index.rows(index.observations) != np.arange(len(index))).any():
+        problem = "two states of the world have the same observation: no option distinguishes them."
+        raise ArgumentError(problem, argument="world")
+
+    def row(observation: Any) -> int:
+        row = index.row(np.asarray(observation))
+        if row < 0:
+            problem = f"{observation!r} is none of the {len(index)} states of {name}."
+            raise ArgumentError(problem, argument="observation")
+        return row
+
+    return Option(
+        policy=lambda observation: int(action[row(observation)]),
+        begins=lambda observation: not ends[row(observation)],
+        ends=lambda observation: bool(ends[row(observation)]),
+        name=name,
+    )
 
 
 def learned_option(online: Any, name: str = "option", seed: int = 0) -> Option:
@@ -204,28 +222,6 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         info = {**info, "steps": steps, "discount": worth, "option_cut": not is_over}
         info["option_unavailable"] = unavailable
         return self._observation, earned, terminated, truncated, info
-
-
-def _tabular(observations: np.ndarray, action: np.ndarray, ends: np.ndarray, name: str) -> Option:
-    """Returns an option that finds states by the bytes of their observations."""
-    index = ObservationIndex(np.asarray(observations), name)
-    if (index.rows(index.observations) != np.arange(len(index))).any():
-        problem = "two states of the world have the same observation: no option distinguishes them."
-        raise ArgumentError(problem, argument="world")
-
-    def row(observation: Any) -> int:
-        row = index.row(np.asarray(observation))
-        if row < 0:
-            problem = f"{observation!r} is none of the {len(index)} states of {name}."
-            raise ArgumentError(problem, argument="observation")
-        return row
-
-    return Option(
-        policy=lambda observation: int(action[row(observation)]),
-        begins=lambda observation: not ends[row(observation)],
-        ends=lambda observation: bool(ends[row(observation)]),
-        name=name,
-    )
 
 
 def _solve(mdp: MDP, gain: Pairs, discount: float, least: float) -> Pairs:

@@ -93,24 +93,19 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         # The base class of Gymnasium comes after `RecordConstructorArgs`.
         super(RecordConstructorArgs, self).__init__(env)  # pyright: ignore[reportCallIssue]
         self.shaping, self.view = Shaping(weight, discount, terminal), view
-        self.potential = self._checked(potential, spaces[0])
-
-    def _checked(self, potential: Any, space: Space) -> Potential:
-        """Returns the potential, checked against the observations of the environment."""
         wanted = "solution.potential(), or a function of a batch of observations"
         errors.check_type("potential", potential, Callable, wanted)
-        if not isinstance(potential, Potential):
-            potential = Potential(potential)
-        potential.check_discount(self.shaping.discount)
-        if self.view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+        self.potential = potential if isinstance(potential, Potential) else Potential(potential)
+        self.potential.check_discount(self.shaping.discount)
+        (space, _), shape = spaces, self.potential.shape
+        if view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
             problem = f"observations are a {type(space).__name__}; select a part of them."
             remedy = "For example view=lambda observation: observation['image']."
             raise ArgumentError(problem, remedy=remedy, argument="view")
-        if self.view is None and potential.shape not in (None, space.shape):
-            problem = f"{potential.name} takes {potential.shape}; observations have {space.shape}."
+        if view is None and shape not in (None, space.shape):
+            problem = f"{self.potential.name} takes {shape}; observations have {space.shape}."
             remedy = "Give a view: a function from an observation to what the potential takes."
             raise ArgumentError(problem, remedy=remedy, argument="potential")
-        return potential
 
     def _seen(self, observations: Any) -> Any:
         return observations if self.view is None else self.view(observations)
@@ -280,8 +275,7 @@ class AbstractShaping(abc.ABC):
         they come, only the time tells that they are not worse.
         """
         given = () if terminal_reward is None else (terminal_reward,)
-        parts = (observation, next_observation, action, reward, terminated, *given)
-        steps = self._columns(*parts)
+        steps = self._columns(observation, next_observation, action, reward, terminated, *given)
         if not np.isfinite(steps.terminal_reward).all():
             raise DataError("a terminal_reward is not finite.", argument="terminal_reward")
         if terminal_reward is None:
