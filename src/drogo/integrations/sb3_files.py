@@ -55,13 +55,23 @@ def restore(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts:
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
         check_same(stored, _request(agent, online, parts), "agent or map")
-        _check_agent(agent, headers)
+        own = _arrays(agent).items()
+        expected = {k: part.shape for k, part in own if not k.startswith(f"{AGENT}optimiser/")}
+        rows = headers[BUFFER + REPLAY[0]].shape[:1] if BUFFER + REPLAY[0] in expected else ()
+        for name, shape in expected.items():
+            wanted = (*rows, *shape[1:]) if name.startswith(BUFFER) else shape
+            if headers[name].shape != wanted:
+                raise ValueError(f"{name} in it has another shape than that of this agent")
         if online is not None:
             online.check_arrays(section(headers, MAP))
 
     try:
         arrays, _ = read_arrays(as_path("path", path), KIND, check)
-        _check_replay(agent, arrays)
+        if (buffer := _replay(agent)) is not None:
+            place, full = arrays["place"].tolist()
+            size = buffer.buffer_size if full else place
+            if len(arrays[BUFFER + REPLAY[0]]) != size or not 0 <= place <= buffer.buffer_size:
+                raise ValueError("the replay in it is not as long as it says")
         for name, part in parts.items():
             part.continue_from(section(arrays, f"{PART}{name}/"))
         if online is not None:
@@ -156,26 +166,6 @@ def _arrays(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
         arrays |= {BUFFER + name: getattr(buffer, name)[:size] for name in REPLAY}
         arrays["place"] = np.array([buffer.pos, buffer.full], np.int64)
     return arrays
-
-
-def _check_agent(agent: BaseAlgorithm, headers: dict[str, Header]) -> None:
-    """Raises an error unless all arrays of an agent are there, with its shapes."""
-    arrays = _arrays(agent).items()
-    expected = {k: part.shape for k, part in arrays if not k.startswith(f"{AGENT}optimiser/")}
-    rows = headers[BUFFER + REPLAY[0]].shape[:1] if BUFFER + REPLAY[0] in expected else ()
-    for name, shape in expected.items():
-        wanted = (*rows, *shape[1:]) if name.startswith(BUFFER) else shape
-        if headers[name].shape != wanted:
-            raise ValueError(f"{name} in it has another shape than that of this agent")
-
-
-def _check_replay(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
-    buffer = _replay(agent)
-    if buffer is not None:
-        place, full = arrays["place"].tolist()
-        size = buffer.buffer_size if full else place
-        if len(arrays[BUFFER + REPLAY[0]]) != size or not 0 <= place <= buffer.buffer_size:
-            raise ValueError("the replay in it is not as long as it says")
 
 
 def _on_host(tensors: dict[str, Any]) -> dict[str, torch.Tensor]:

@@ -261,8 +261,7 @@ class OnlineLearner(eqx.Module):
             for part in (steps.observation, steps.next_observation)
         )
         real_steps = (steps.reward, steps.terminated, steps.terminal_reward)
-        others = (zero, jnp.ones(n, bool), zero + self.optimism)
-        pairs = zip(real_steps, others, strict=True)
+        pairs = zip(real_steps, (zero, jnp.ones(n, bool), zero + self.optimism), strict=True)
         reward, terminated, value = (jnp.concatenate(both) for both in pairs)
         log_default, weight = self.log_default[action], weight / weight.sum()
         after = (reward, terminated, value, weight, action, log_default)
@@ -286,8 +285,7 @@ class OnlineLearner(eqx.Module):
         self, network: AbstractNetwork, snapshot: Snapshot, observations: Shaped[Array, "n ..."]
     ) -> Float[Array, "n actions"]:
         """Returns the logits of all actions by a network of a snapshot."""
-        inputs = self.inputs(observations, snapshot.shift, snapshot.width)
-        return snapshot.scale * network(inputs)
+        return snapshot.scale * network(self.inputs(observations, snapshot.shift, snapshot.width))
 
     def logits(self, state: OnlineState, observations: Shaped[Array, "n ..."]) -> Array:
         """Returns the log of the value of each action, up to a constant."""

@@ -226,43 +226,35 @@ class OnlineMap(AbstractOnlineMap):
         if self.steps < self.settings.learning_starts or not self._staged:
             return
         waiting = sum(len(steps.reward) for steps in self._staged)
-        if self._frozen is None:
-            self._begin()
+        if self._frozen is None:  # it is known now what observations and rewards look like
+            first = _joined(self._staged)
+            rewards = (first.reward, are_judged(first), first.reward)
+            self._scale = scale_of_costs(self.judging.costs().of_steps(*rewards)[0], self.lam)
+            seen = first.observation.reshape(len(first.reward), -1).astype(np.float64)
+            low = np.where(np.isfinite(self._low), self._low, seen.min(axis=0))
+            high = np.where(np.isfinite(self._high), self._high, seen.max(axis=0))
+            sides = np.where(high > low, high - low, 1.0) / CELLS
+            if self.settings.sides is not None:
+                sides = self.settings.sides
+            elif self._is_image:  # every difference counts
+                sides = 1.0 if self.dtype.kind in "iub" else 1 / 256
+            self._keep(*self._first(self._scale, sides))
             self._due = 1.0
         elif waiting < self.settings.train_every:
             return
-        staged, self._staged = _joined(self._staged), []
-        for begin in range(0, waiting, CHUNKS[-1]):
-            part = StepBatch(*(column[begin : begin + CHUNKS[-1]] for column in staged))
-            self._advance(part, int(self._due) if begin + CHUNKS[-1] >= waiting else 0)
-
-    def _advance(self, steps: StepBatch, updates: int) -> None:
-        """Takes at most a chunk of steps, and makes some updates."""
         assert self._frozen is not None
-        program, n = self._frozen.program, len(steps.reward)
-        size = next(chunk for chunk in CHUNKS if n <= chunk)
-        longer = StepBatch(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
+        staged, self._staged, program = _joined(self._staged), [], self._frozen.program
         judged = (self.judging.costs().numbers.astype(np.float32), np.float32(self.judging.best()))
-        rest = (longer, np.arange(size) < n, np.asarray(updates, np.int32), judged)
-        self._state, loss, snapshot = program.advance(program.arrays, self._state, *rest)
-        self._frozen = FrozenNetwork(program, snapshot)
-        self._due -= updates
-        self._loss = loss if updates else self._loss  # not a number yet: that would wait for it
-
-    def _begin(self) -> None:
-        """Builds the learner, once it is known what observations and rewards look like."""
-        steps = _joined(self._staged)
-        rewards = (steps.reward, are_judged(steps), steps.reward)
-        self._scale = scale_of_costs(self.judging.costs().of_steps(*rewards)[0], self.lam)
-        seen = steps.observation.reshape(len(steps.reward), -1).astype(np.float64)
-        low = np.where(np.isfinite(self._low), self._low, seen.min(axis=0))
-        high = np.where(np.isfinite(self._high), self._high, seen.max(axis=0))
-        sides = np.where(high > low, high - low, 1.0) / CELLS
-        if self.settings.sides is not None:
-            sides = self.settings.sides
-        elif self._is_image:  # every difference counts
-            sides = 1.0 if self.dtype.kind in "iub" else 1 / 256
-        self._keep(*self._first(self._scale, sides))
+        for begin in range(0, waiting, CHUNKS[-1]):  # all updates follow the last chunk
+            steps = StepBatch(*(column[begin : begin + CHUNKS[-1]] for column in staged))
+            updates, n = int(self._due) if begin + CHUNKS[-1] >= waiting else 0, len(steps.reward)
+            size = next(chunk for chunk in CHUNKS if n <= chunk)
+            longer = StepBatch(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
+            rest = (longer, np.arange(size) < n, np.asarray(updates, np.int32), judged)
+            self._state, loss, snapshot = program.advance(program.arrays, self._state, *rest)
+            self._frozen = FrozenNetwork(program, snapshot)
+            self._due -= updates
+            self._loss = loss if updates else self._loss  # not a number yet: that would wait
 
     def _keep(self, learner: OnlineLearner, state: OnlineState) -> None:
         program = Program(learner, state)

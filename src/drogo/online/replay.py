@@ -94,8 +94,7 @@ class Visits(eqx.Module):
 
     def add(self, observations: Array, actions: Int[Array, " n"], chosen: Array) -> "Visits":
         """Returns the table with the chosen visits."""
-        place = (self.slot(observations), actions)
-        count = self.count.at[place].add(chosen.astype(jnp.int32))
+        count = self.count.at[self.slot(observations), actions].add(chosen.astype(jnp.int32))
         return eqx.tree_at(lambda visits: visits.count, self, count)
 
     def of(self, observations: Shaped[Array, "n ..."]) -> Int[Array, "n actions"]:
