@@ -51,12 +51,39 @@ class Exact:
         solution = drogo.exact.solve(
             mdp, self.lam, self.definition, delta=self.delta, terminal=self.terminal
         ).checked()
-        report = _report(self.env, solution, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        finite = solution.log_e[abs(solution.log_e) < math.inf]
+        report = {
+            "env": self.env,
+            "states": len(solution.log_e),
+            **{name: getattr(solution, name) for name in FACTS},
+            "eigenvalue": output.number(solution.eigenvalue),
+            "bracket": solution.bracket and list(map(output.number, solution.bracket)),
+            "residual": float(solution.residual),
+            "error": float(solution.error),
+            "log_e_min": float(finite.min()),
+            "log_e_max": float(finite.max()),
+            "seconds": seconds,
+            "files": FILES,
+            "warnings": [],
+        }
+        lines = {"definition": solution.definition, "lambda": f"{solution.lam:g}"}
+        if solution.definition != "column":
+            absorbing = f"absorbing, delta {solution.delta:g}"
+            low, high = ("unbounded" if b is None else f"{b:.10g}" for b in report["bracket"])
+            lines["terminal states"] = absorbing if solution.terminal == "absorbing" else "zero row"
+            lines |= {"eigenvalue": f"{report['eigenvalue']:.10g}", "bracket": f"{low} to {high}"}
+        lines |= {"log e": f"{finite.min():.6g} to {finite.max():.6g}"}
+        errors = {"residual": solution.residual, "estimated error": solution.error}
+        lines |= {name: f"{error:.1e}" for name, error in errors.items()}
+        lines |= {"status": solution.status, "time": f"{seconds * 1e3:.1f} ms"}
+        rows = [{"": name, " ": value} for name, value in lines.items()]
+        title = f"{self.env}, {report['states']} states"
+        report["table"] = output.table(title, "", rows, left=("",))
         if self.definition == "column":
             is_certain = mdp.outcomes.next_state.shape[2] == 1
             notes = notes_of(mdp.edges, self.lam) if is_certain else []
-            texts = (*mdp.notes, mdp.stuck_text, *notes)
-            report["warnings"] = [text for text in texts if text]
+            report["warnings"] = [text for text in (*mdp.notes, mdp.stuck_text, *notes) if text]
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
         settings = {}
         if world.grid is not None:
@@ -65,33 +92,3 @@ class Exact:
             settings["states"] = [json.dumps(key, default=str) for key in mdp.states]
         picture = drogo.plot.as_png(pictures.exact(world, solution))
         return output.keep(self, result, KIND, arrays, report, {"picture": picture}, **settings)
-
-
-def _report(env: str, solution: "drogo.exact.LogVector", seconds: float) -> dict[str, Any]:
-    finite = solution.log_e[abs(solution.log_e) < math.inf]
-    report = {
-        "env": env,
-        "states": len(solution.log_e),
-        **{name: getattr(solution, name) for name in FACTS},
-        "eigenvalue": output.number(solution.eigenvalue),
-        "bracket": solution.bracket and list(map(output.number, solution.bracket)),
-        "residual": float(solution.residual),
-        "error": float(solution.error),
-        "log_e_min": float(finite.min()),
-        "log_e_max": float(finite.max()),
-        "seconds": seconds,
-        "files": FILES,
-        "warnings": [],
-    }
-    lines = {"definition": solution.definition, "lambda": f"{solution.lam:g}"}
-    if solution.definition != "column":
-        absorbing = f"absorbing, delta {solution.delta:g}"
-        low, high = ("unbounded" if b is None else f"{b:.10g}" for b in report["bracket"])
-        lines["terminal states"] = absorbing if solution.terminal == "absorbing" else "zero row"
-        lines |= {"eigenvalue": f"{report['eigenvalue']:.10g}", "bracket": f"{low} to {high}"}
-    lines |= {"log e": f"{finite.min():.6g} to {finite.max():.6g}"}
-    lines |= {"residual": f"{solution.residual:.1e}", "estimated error": f"{solution.error:.1e}"}
-    lines |= {"status": solution.status, "time": f"{seconds * 1e3:.1f} ms"}
-    rows = [{"": name, " ": value} for name, value in lines.items()]
-    title = f"{env}, {report['states']} states"
-    return {**report, "table": output.table(title, "", rows, left=("",))}

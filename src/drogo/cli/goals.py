@@ -9,8 +9,6 @@ import drogo
 from drogo.cli import output
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from drogo.exact.columns import Columns
     from drogo.requests import ResultDirectory
     from drogo.worlds.resolve import World
@@ -41,8 +39,23 @@ class Goals:
         output.solve(self, "goals", self._solve)
 
     def _solve(self, world: "World", result: "ResultDirectory") -> dict[str, Any]:
-        goals = _states_of(self.goal, world)
-        mdp, began = world.mdp, time.perf_counter()
+        import numpy as np
+
+        from drogo.errors import ArgumentError
+
+        mdp = world.mdp
+        goals = np.flatnonzero(mdp.terminal)
+        if self.goal:
+            keys = {_plain(key): k for k, key in enumerate(mdp.states)}
+            if not all(key.isdecimal() for key in keys):  # or an index would be taken for one
+                keys = {str(k): k for k in range(mdp.n_states)} | keys
+            for text in self.goal:
+                if _plain(text) not in keys:
+                    kind = "a state" if world.grid is None else "a free cell"
+                    remedy = f"give {kind} that can be reached, such as {next(reversed(keys))}."
+                    raise ArgumentError(f"the goal {text!r} is no state; {remedy}", argument="goal")
+            goals = np.array(list(dict.fromkeys(keys[_plain(text)] for text in self.goal)))
+        began = time.perf_counter()
         every = mdp.n_states <= MOST_STATES  # a larger world has no page
         columns = drogo.exact.solve_columns(mdp, self.lam, None if every else goals).checked()
         vectors = columns.log_e[goals] if every else columns.log_e
@@ -97,28 +110,6 @@ def _pictures(world: "World", arrays: dict[str, Any]) -> dict[str, bytes]:
             title = f"{world.name}: the map to any goal"
             pictures["page"] = goal_page(grid, columns, goals[0], title=title)
     return pictures
-
-
-def _states_of(given: tuple[str, ...], world: "World") -> "np.ndarray":
-    import numpy as np
-
-    from drogo.errors import ArgumentError
-
-    mdp = world.mdp
-    if not given:
-        return np.flatnonzero(mdp.terminal)
-    keys = {_plain(key): k for k, key in enumerate(mdp.states)}
-    if not all(key.isdecimal() for key in keys):  # an index would be mistaken for such a number
-        keys = {str(k): k for k in range(mdp.n_states)} | keys
-    states = []
-    for text in given:
-        number = keys.get(_plain(text))
-        if number is None:
-            kind = "a state" if world.grid is None else "a free cell"
-            remedy = f"give {kind} that can be reached, such as {next(reversed(keys))}."
-            raise ArgumentError(f"the goal {text!r} is no state; {remedy}", argument="goal")
-        states.append(number)
-    return np.array(list(dict.fromkeys(states)))
 
 
 def _plain(key: object) -> str:

@@ -192,7 +192,16 @@ def _settings(options: Learn) -> tuple[dict[str, Any], drogo.learn.AbstractMetho
     from drogo.learn import CNN, MLP, Optimiser, Table
     from drogo.learn.settings import from_keywords
 
-    values = dict(map(_setting, options.set))
+    values: dict[str, Any] = {}
+    for text in options.set:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ArgumentError(f"--set {text}: write it as NAME=VALUE.", argument="set")
+        try:
+            parsed = float("inf") if value == "inf" else json.loads(value)
+        except json.JSONDecodeError:
+            parsed = value
+        values[name.replace("-", "_")] = parsed
     common = {name: getattr(options, name) for name in ("updates", "batch_size", "step_size")}
     values |= {name: value for name, value in common.items() if value is not None}
     kind = getattr(drogo, METHODS[options.method.replace("-", "")])
@@ -210,18 +219,6 @@ def _check_effect(values: dict[str, Any], method: Any, network: Any, optimiser: 
             problem = f"--set {name}={values[name]} has no effect on a {type(network).__name__}."
             remedy = "Leave it out, or choose another --network."
             raise ArgumentError(problem, remedy=remedy, argument="set")
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """Returns the name and the value of NAME=VALUE."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ArgumentError(f"--set {text}: write it as NAME=VALUE.", argument="set")
-    try:
-        parsed = float("inf") if value == "inf" else json.loads(value)
-    except json.JSONDecodeError:
-        parsed = value
-    return name.replace("-", "_"), parsed
 
 
 def _parts(values: Report, data: Any, problem: Any, method: Any, network: Any) -> dict[str, Any]:

@@ -107,8 +107,7 @@ def keep(
     """Writes arrays, pictures and the report, which names their files, and returns the report."""
     settings = plain({**result.request, **settings})
     with result.begin(overwrite=options.overwrite):
-        path = result.path / report["files"][kind]
-        write_arrays(path, kind, arrays, settings, overwrite=True)
+        write_arrays(result.path / report["files"][kind], kind, arrays, settings, overwrite=True)
         return result.finish(report, **pictures)
 
 

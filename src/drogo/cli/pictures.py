@@ -12,7 +12,6 @@ from drogo.exact import LogVector
 from drogo.learn.solution import Solution as Learned
 from drogo.plot.maps import over_scenes
 from drogo.plot.panels import WALL, Panel, Panels, draw_cloud, draw_image, of_fit, side_by_side
-from drogo.worlds.control import Plane
 from drogo.worlds.resolve import World
 from drogo.worlds.scenes import Mark, Scene
 
@@ -37,8 +36,7 @@ def exact(world: World, solution: LogVector) -> Figure:
     numbered = all(isinstance(state, int) for state in states)  # by the environment
     names = "number of the state" if numbered else "state, in the order of mdp.states", ""
     numbers = np.array(states if numbered else range(len(states)))
-    draw = partial(draw_cloud, observations=numbers, names=names)
-    return side_by_side(draw, shown, title=title)
+    return side_by_side(partial(draw_cloud, observations=numbers, names=names), shown, title=title)
 
 
 def learned(world: World, result: Learned, truths: Mapping[str, np.ndarray], how: str) -> Figure:
@@ -55,8 +53,24 @@ def learned(world: World, result: Learned, truths: Mapping[str, np.ndarray], how
         view = "pixels" if world.view == "rgb" else "symbols"
         return over_scenes(world.scenes, *shown, title=f"{world.title}, from {view}\n{how}")
     title, plane = f"{world.title}: {how}", world.plane(result.problem.lam)
-    if plane is not None:
-        return _over_plane(plane, result, title)
+    if plane is not None:  # the first coordinate across, the second up
+        low, high = plane.low, plane.high
+        across, up = np.linspace(low, high, PIXELS_OF_A_PLANE).T
+        states = np.stack(np.meshgrid(across, up[::-1]), axis=2)
+        rows = states.reshape(-1, 2)
+        exactly, mean = plane.v(rows), result(rows.astype(np.float32)).mean(axis=0)
+        # Terminal states and walls stay empty.
+        visible = np.isfinite(exactly) & (exactly < 0) & ~plane.is_goal(rows)
+        both = (np.where(visible, part, np.nan) for part in (exactly, mean))
+        exactly, mean = (part.reshape(states.shape[:2]) for part in both)
+
+        def draw(axes: Axes, panel: Panel) -> None:
+            axes.set_facecolor(WALL)
+            image = draw_image(axes, panel, extent=(low[0], high[0], low[1], high[1]))
+            image.axes.set_aspect("equal" if plane.names == ("x", "y") else "auto")
+            axes.set(xlabel=plane.names[0], ylabel=plane.names[1])
+
+        return side_by_side(draw, of_fit(exactly, mean, result.history), title=title)
     if world.lattice is not None:
         states = result.observations.ravel()
         return _over_lattice(world.lattice, states, result.terminal_states, shown, title)
@@ -74,23 +88,3 @@ def _over_lattice(
     if shown[1] is None:
         figure.set_size_inches(6.5, 2.0 + 4.5 * shape[0] / shape[1])
     return figure
-
-
-def _over_plane(plane: Plane, result: Learned, title: str) -> Figure:
-    """Draws the first coordinate across, the second up. Terminal states and walls stay empty."""
-    low, high = plane.low, plane.high
-    across, up = np.linspace(low, high, PIXELS_OF_A_PLANE).T
-    states = np.stack(np.meshgrid(across, up[::-1]), axis=2)
-    rows = states.reshape(-1, 2)
-    exactly, mean = plane.v(rows), result(rows.astype(np.float32)).mean(axis=0)
-    visible = np.isfinite(exactly) & (exactly < 0) & ~plane.is_goal(rows)
-    both = (np.where(visible, part, np.nan) for part in (exactly, mean))
-    exactly, mean = (part.reshape(states.shape[:2]) for part in both)
-
-    def draw(axes: Axes, panel: Panel) -> None:
-        axes.set_facecolor(WALL)
-        image = draw_image(axes, panel, extent=(low[0], high[0], low[1], high[1]))
-        image.axes.set_aspect("equal" if plane.names == ("x", "y") else "auto")
-        axes.set(xlabel=plane.names[0], ylabel=plane.names[1])
-
-    return side_by_side(draw, of_fit(exactly, mean, result.history), title=title)

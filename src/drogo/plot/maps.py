@@ -244,7 +244,19 @@ def over_scenes(
         cells = [panel._replace(values=scene.over_cells(panel.values)) for panel in vectors]
         figure = side_by_side(partial(_draw_scene, scene), (cells, below), title=title)
     else:
-        figure = _rows(scenes, vectors, below)
+        rows, count = len(vectors) + (below is not None), len(scenes)
+        size = (max(SCENE_INCHES[0] * count + 1.4, 7.0), SCENE_INCHES[1] * rows + 1.2)
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+        grid = figure.add_gridspec(rows, count)
+        over_all = lambda v: np.stack([scene.over_cells(v) for scene in scenes])  # noqa: E731
+        for k, panel in enumerate(scaled(vectors, over_all)):
+            for j, scene in enumerate(scenes):
+                axes, cells = figure.add_subplot(grid[k, j]), scene.over_cells(panel.values)
+                _draw_scene(scene, axes, panel._replace(values=cells), has_bar=j == count - 1)
+                axes.set(xticks=[], yticks=[], xlabel="", ylabel="" if j else panel.title)
+                axes.set_title("" if k else scene.name, fontsize=10)
+        if below is not None:
+            below(figure.add_subplot(grid[-1, :]))
         figure.suptitle(title)
     write_below(figure, _legend(scenes))
     return figure
@@ -254,23 +266,6 @@ def write_below(figure: Figure, text: str) -> None:
     """Writes a text below all panels of a figure, in lines that fit into it."""
     letters = int(LETTERS_PER_INCH * figure.get_size_inches()[0])
     figure.supxlabel(textwrap.fill(text, letters), fontsize=9)
-
-
-def _rows(scenes: Sequence["Scene"], vectors: Sequence[Panel], below: Below) -> Figure:
-    rows, count = len(vectors) + (below is not None), len(scenes)
-    size = (max(SCENE_INCHES[0] * count + 1.4, 7.0), SCENE_INCHES[1] * rows + 1.2)
-    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
-    grid = figure.add_gridspec(rows, count)
-    over_all = lambda v: np.stack([scene.over_cells(v) for scene in scenes])  # noqa: E731
-    for k, panel in enumerate(scaled(vectors, over_all)):
-        for j, scene in enumerate(scenes):
-            axes, cells = figure.add_subplot(grid[k, j]), scene.over_cells(panel.values)
-            _draw_scene(scene, axes, panel._replace(values=cells), has_bar=j == count - 1)
-            axes.set(xticks=[], yticks=[], xlabel="", ylabel="" if j else panel.title)
-            axes.set_title("" if k else scene.name, fontsize=10)
-    if below is not None:
-        below(figure.add_subplot(grid[-1, :]))
-    return figure
 
 
 def _draw_scene(scene: "Scene", axes: Axes, panel: Panel, *, has_bar: bool = True) -> None:

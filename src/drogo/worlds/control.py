@@ -210,8 +210,7 @@ class WalledRoom(gymnasium.Env):
     def step_many(
         self, states: States, actions: States, rng: np.random.Generator | None = None
     ) -> tuple[States, Float[np.ndarray, " n"], Mask]:
-        moves = REACH * np.clip(actions.astype(np.float64), -1.0, 1.0)
-        after = _moved(self.layout, states, moves)
+        after = _moved(self.layout, states, REACH * np.clip(actions.astype(np.float64), -1.0, 1.0))
         return after, _rewards(self.layout, states), _inside(after, self.layout.goal)
 
 

@@ -42,10 +42,17 @@ class GridWorld(TabularWorld):
         self.index: Int[np.ndarray, "height width"] = np.full(characters.shape, -1)
         """The state of each cell, -1 for a wall."""
         self.index[~self.walls] = np.arange(len(self.cells))
-        symbols = characters[~self.walls]
-        self.has_start = bool((symbols == ord(START)).any())
+        symbols: UInt32[np.ndarray, " states"] = characters[~self.walls]
+        starts, terminal = symbols == ord(START), np.isin(symbols, list(map(ord, header.goals)))
+        self.has_start = bool(starts.any())
         """Whether the map has a cell `S`."""
-        super().__init__(*self._table(symbols), states=list(map(tuple, self.cells.tolist())))
+        reward = np.zeros(symbols.size)
+        for symbol, value in {**header.rewards, **header.goals}.items():
+            reward[symbols == ord(symbol)] = value
+        allowed = starts if self.has_start else ~terminal
+        next_state = np.where(terminal[:, None], np.arange(symbols.size)[:, None], self._moves())
+        parts = (next_state, reward, terminal, allowed / allowed.sum())
+        super().__init__(*parts, states=list(map(tuple, self.cells.tolist())))
         self.low_reward: Bool[np.ndarray, " states"]
         """Whether each state has a lower reward than the plain ones (`.`)."""
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
@@ -53,17 +60,6 @@ class GridWorld(TabularWorld):
         """Whether each state is terminal, and another terminal state has a higher reward."""
         self.worse_ends = self.terminal & (self.reward < self.reward[self.terminal].max())
         self.step_limit: int = header.step_limit or 4 * self.n_states
-
-    def _table(self, symbols: UInt32[np.ndarray, " states"]) -> tuple[np.ndarray, ...]:
-        """Returns moves, rewards, terminal states and start."""
-        reward = np.zeros(symbols.size)
-        for symbol, value in {**self.header.rewards, **self.header.goals}.items():
-            reward[symbols == ord(symbol)] = value
-        terminal = np.isin(symbols, list(map(ord, self.header.goals)))
-        starts = symbols == ord(START)
-        allowed = starts if starts.any() else ~terminal
-        next_state = np.where(terminal[:, None], np.arange(symbols.size)[:, None], self._moves())
-        return next_state, reward, terminal, allowed / allowed.sum()
 
     @classmethod
     def load(cls, source: str | Path, rewards: Rewards = None) -> "GridWorld":

@@ -82,7 +82,17 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         if step_limit is not None:
             check_whole("step_limit", step_limit, 1)
         check_whole("tile", tile, 1, MOST_PIXELS)
-        self._check(actions)
+        for name, value in self.costs.items():
+            if name not in MINIGRID_COSTS:
+                raise errors.unknown_argument(name, MINIGRID_COSTS)
+            if not (value < 0 if name == "step" else value <= 0):
+                expected = "negative" if name == "step" else "at most 0"
+                raise ArgumentError(f"{name} is {value}; it must be {expected}.", argument=name)
+        check_type("actions", actions, Sequence | None, f"names from {ACTIONS}")
+        unknown = [name for name in actions or () if name not in ACTIONS]
+        if unknown or (actions is not None and not actions):
+            problem = f"actions has {unknown or 'nothing'}; choose from {ACTIONS}."
+            raise ArgumentError(problem, argument="actions")
         self.layout, self.observation_kind, self.tile = layout, observation, tile
         inner: Any = self.unwrapped
         self.step_limit: int = step_limit or int(inner.max_steps)
@@ -105,19 +115,6 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         self._scenes: dict[Hashable, np.ndarray] = {}
         self.action_space = gymnasium.spaces.Discrete(len(self.actions))
         self.observation_space = gymnasium.spaces.Box(0, 255, self._draw(0).shape, np.uint8)
-
-    def _check(self, actions: Sequence[str] | None) -> None:
-        for name, value in self.costs.items():
-            if name not in MINIGRID_COSTS:
-                raise errors.unknown_argument(name, MINIGRID_COSTS)
-            if not (value < 0 if name == "step" else value <= 0):
-                expected = "negative" if name == "step" else "at most 0"
-                raise ArgumentError(f"{name} is {value}; it must be {expected}.", argument=name)
-        check_type("actions", actions, Sequence | None, f"names from {ACTIONS}")
-        unknown = [name for name in actions or () if name not in ACTIONS]
-        if unknown or (actions is not None and not actions):
-            problem = f"actions has {unknown or 'nothing'}; choose from {ACTIONS}."
-            raise ArgumentError(problem, argument="actions")
 
     def _explore(self, actions: Sequence[str] | None) -> "tuple[StateGraph, tuple[str, ...]]":
         """Returns all states, and the names of the actions in the order of the action space."""

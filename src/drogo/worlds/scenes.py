@@ -44,16 +44,32 @@ class Scene:
 
 def scenes(world: MiniGridWorld) -> list[Scene]:
     """Returns the scenes on a shortest path from the first state to a goal, at most `MOST`."""
+    from minigrid.core.constants import IDX_TO_OBJECT
+
     names: Any = world.moves.states
     situations = [name[2:] for name in names]  # the carried object, and the doors and objects
     live = [k for k in _shortest_path(world) if not world.moves.terminal[k]]
     met = list(dict.fromkeys(situations[k] for k in live))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
     shown = [met[k] for k in chosen]
-    return [
-        _scene(world, name, situation, np.flatnonzero([s == situation for s in situations]), k == 0)
-        for k, (situation, name) in enumerate(zip(shown, scene_names(shown), strict=True))
-    ]
+    inner: Any = world.unwrapped
+    width, height = int(inner.width), int(inner.height)
+    first = world.snapshots[0]
+    grid = np.array([getattr(cell, "type", "") for cell in first.cells]).reshape(height, width)
+    listed = []
+    for situation, name in zip(shown, scene_names(shown), strict=True):
+        marks = [Mark(int(x), int(y), "goal") for y, x in np.argwhere(grid == "goal")]
+        for index, kind, _, state, _ in situation[1]:
+            y, x = divmod(index, width)
+            is_open = IDX_TO_OBJECT[kind] == "door" and DOOR_STATES[state] == "open"
+            marks.append(Mark(x, y, IDX_TO_OBJECT[kind], is_open))
+        if not listed:
+            marks.append(Mark(*first.position, "start"))
+        states = np.flatnonzero([s == situation for s in situations])
+        column, row = world.positions[states].T
+        parts = (tuple(marks), states, row * width + column)
+        listed.append(Scene(name, grid == "wall", grid == "lava", *parts))
+    return listed
 
 
 def _shortest_path(world: MiniGridWorld) -> list[int]:
@@ -67,27 +83,6 @@ def _shortest_path(world: MiniGridWorld) -> list[int]:
     while path[-1] != 0:
         path.append(int((world.moves.next_state == path[-1]).any(axis=1).argmax()))
     return path[::-1]
-
-
-def _scene(
-    world: MiniGridWorld, name: str, situation: Any, states: np.ndarray, is_first: bool
-) -> Scene:
-    from minigrid.core.constants import IDX_TO_OBJECT
-
-    inner: Any = world.unwrapped
-    width, height = int(inner.width), int(inner.height)
-    first = world.snapshots[0]
-    grid = np.array([getattr(cell, "type", "") for cell in first.cells]).reshape(height, width)
-    marks = [Mark(int(x), int(y), "goal") for y, x in np.argwhere(grid == "goal")]
-    for index, kind, _, state, _ in situation[1]:
-        y, x = divmod(index, width)
-        is_open = IDX_TO_OBJECT[kind] == "door" and DOOR_STATES[state] == "open"
-        marks.append(Mark(x, y, IDX_TO_OBJECT[kind], is_open))
-    if is_first:
-        marks.append(Mark(*first.position, "start"))
-    column, row = world.positions[states].T
-    cell = row * width + column
-    return Scene(name, grid == "wall", grid == "lava", tuple(marks), states, cell)
 
 
 def scene_names(situations: list[Any]) -> list[str]:

@@ -101,11 +101,7 @@ def parse(text: str, source: str, rewards: Rewards = None) -> tuple[Characters, 
             raise MapError(source, number, min(len(row), width) + 1, problem)
     points = np.frombuffer("".join(rows).encode("utf-32-le"), dtype="<u4")
     cells = points.reshape(len(rows), width).astype(np.uint32)
-    _check_cells(cells, header, source, above)
-    return cells, header
 
-
-def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, above: int) -> None:
     def refuse(bad: Bool[np.ndarray, "h w"], problem: str) -> None:
         if bad.any():
             row, column = np.unravel_index(bad.argmax(), bad.shape)
@@ -130,3 +126,4 @@ def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, 
     refuse(cut_off, problem)
     if not (free & ~goal).any():
         raise MapError(source, above + 1, None, "there is no cell besides goals.")
+    return cells, header
