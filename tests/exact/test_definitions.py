@@ -15,7 +15,7 @@ from drogo.exact.positive import NoPositiveSolution, log_solve
 from drogo.exact.rows import default_rows
 from drogo.learn.judge import cosine
 from raising import raises, refused
-from random_mdps import corridor, random_mdp, recipes
+from random_mdps import corridor, dense, random_mdp, recipes
 
 FOUR_ROOMS = GridWorld.load("four-rooms").mdp
 
@@ -207,14 +207,6 @@ def test_states_that_never_lead_to_an_end_are_kept_and_reported():
     assert (np.flatnonzero(mdp.stuck).tolist(), solution.status) == ([4, 5], "converged")
     assert solve(mdp, Column(lam=5.0)).notes
     refused(ArgumentError, "definition", exact.solve, mdp, 5.0, "right")
-
-
-def dense(mdp, lam, delta=0.001):
-    """Returns R and P with absorbing terminal states, in plain NumPy."""
-    P = mdp.P.toarray()
-    P[mdp.terminal, mdp.terminal] = 1.0
-    r = np.where(mdp.terminal, -delta, mdp.reward)
-    return np.diag(np.exp(-r / lam)), P
 
 
 @given(recipes(), st.sampled_from([1.3, 5.0, 20.0]))

@@ -45,8 +45,7 @@ def without_an_action():
     """One of four actions never occurs: its logit is far below the others'."""
     data = data_of(WORLD, "coordinates")
     data = replace(data[data.action != 3], n_actions=4)
-    method = Drogo(**FEW, action_values=True)
-    return data, fit(data, Column(), method, network=SMALL).potential()
+    return data, fit(data, Column(), Drogo(**FEW, action_values=True), network=SMALL).potential()
 
 
 CASES = {

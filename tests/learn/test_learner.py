@@ -141,8 +141,7 @@ def test_table_and_rows_give_the_same_gradient(kind, target, method):
 
     shares = Shuffled([3], groups, second, data.edges.of_transition).draw(0, 1)
     draws = ((table, shares), (rows, Shuffled([3], groups, second).draw(0, 1)))
-    both = (jax.tree.leaves(gradient(network, *parts)) for parts in draws)
-    for a, b in zip(*both, strict=True):
+    for a, b in zip(*(jax.tree.leaves(gradient(network, *parts)) for parts in draws), strict=True):
         assert np.allclose(a, b, rtol=2e-4, atol=2e-6)
 
 

@@ -15,7 +15,7 @@ from drogo.learn import Learner, Objective, Optimiser, Sample
 from drogo.learn.batches import make_plan, weighed_batch
 from drogo.learn.judge import cosine, differences, in_groups, state_residuals, transition_slopes
 from drogo.learn.networks import TableNetwork
-from random_mdps import random_mdp
+from random_mdps import dense, random_mdp
 from small_data import CHAIN, SMALL, Fixed, balanced, line
 
 LN2 = float(np.log(2.0))
@@ -27,9 +27,8 @@ PRODUCTS = [[1.5, 0.25], [0.25, 0.5]]
 LAM, PENALTY, NORM = 5.0, 0.7, 0.4
 MDP = random_mdp(5, 7)
 V = np.random.default_rng(0).normal(size=7).astype(np.float32)
-P = MDP.P.toarray()
-P[MDP.terminal, MDP.terminal] = 1.0
-R = np.exp(-np.where(MDP.terminal, -0.001, MDP.reward) / LAM)
+R, P = dense(MDP, LAM)
+R = np.diag(R)
 TARGET = 2.0
 FROZEN = Optimiser(step_size=1e-30)
 V_COLUMN = exact.log_column(CHAIN.mdp, 20.0)
@@ -227,10 +226,8 @@ def test_natural_gdo_at_the_right_eigenvector():
 def gdo_matrix():
     """Sampled forwards, the quadratic form of GDO is that of R - P~ plus half the excess of
     arrivals over departures on the diagonal (proposition 3.2 needs doubly stochastic P)."""
-    P = CHAIN.mdp.P.toarray()
-    P[CHAIN.terminal, CHAIN.terminal] = 1.0
-    r = np.where(CHAIN.terminal, -0.001, CHAIN.reward)
-    return np.diag(np.exp(-r / 20.0)) - (P + P.T) / 2 + np.diag((P.sum(axis=0) - 1) / 2)
+    R, P = dense(CHAIN.mdp, 20.0)
+    return R - (P + P.T) / 2 + np.diag((P.sum(axis=0) - 1) / 2)
 
 
 @pytest.mark.parametrize("kind", [GDO, LogGDO])

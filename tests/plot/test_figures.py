@@ -37,8 +37,7 @@ def test_letters_of_terminal_states():
     v = exact.log_column(world.mdp, 20.0)
     for figure in (plot.heatmap(world, v, numbers=False), plot.goal_maps(world, {"a": v, "b": v})):
         assert_nothing_is_cut_off(figure)
-        letters = figure.axes[0].texts
-        assert [(text.get_text(), text.get_color()) for text in letters] == [
+        assert [(text.get_text(), text.get_color()) for text in figure.axes[0].texts] == [
             ("S", "black"), ("L", "white"), ("G", "black")]  # fmt: skip
 
 

@@ -121,8 +121,7 @@ def test_what_was_learned_can_be_used(name):
     for policy in (goals.policy(1, goal=obs[3]), task.policy()):
         assert policy.probabilities(obs).sum(axis=1) == pytest.approx(np.ones(N))
     for potential in (goals.potential(1, goal=obs[3]), task.potential()):
-        steps = np.abs(np.diff(potential(obs)[goals.neighbours], axis=1))
-        assert steps.mean() == pytest.approx(1)
+        assert np.abs(np.diff(potential(obs)[goals.neighbours], axis=1)).mean() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("name", NAMES[:2])
