@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from argparse import Namespace
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,6 +56,19 @@ def truth_places(truth: Any) -> np.ndarray:
     """Returns the nodes of the grid on which `control_truth` was solved, without terminal ones."""
     nodes = np.stack(np.meshgrid(*truth.axes, indexing="ij"), axis=2).reshape(-1, 2)
     return nodes[truth.log_e.ravel() < 0]
+
+
+def finish_agents(function: str, methods: Iterable[str], options: Namespace) -> dict[Any, Record]:
+    """Runs a function for each world, method and seed, early seeds first; returns its records."""
+    cells: Iterable[Any] = product(range(options.seeds), options.worlds, methods)
+    jobs: dict[Any, Job] = {
+        (world, method, seed): job(
+            function, f"{world}, {method}, seed {seed}", 1.0 / (1 + seed),
+            world=world, method=method, seed=seed, steps=options.steps,
+        )
+        for seed, world, method in cells
+    }  # fmt: skip
+    return finish(jobs, options.out, options.workers)
 
 
 def timed(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[float, Any]:

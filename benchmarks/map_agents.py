@@ -15,7 +15,6 @@ import time
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
 
-from common import LAM, finish, job
+from common import LAM, finish_agents
 from drogo import Column, OnlineTable
 from drogo.integrations.sb3 import LearnMap, MapAgent
 from drogo_paper.agents.deep import as_numbers, make_agent
@@ -88,15 +87,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
 
 
 def rows(options: Namespace) -> Iterator[list[str]]:
-    cells = product(range(options.seeds), options.worlds, options.methods)
-    jobs = {
-        (world, method, seed): job(
-            "map_agents:run", f"{world}, {method}, seed {seed}", 1.0 / (1 + seed),
-            world=world, method=method, seed=seed, steps=options.steps,
-        )
-        for seed, world, method in cells
-    }  # fmt: skip
-    records = finish(jobs, options.out, options.workers)
+    records = finish_agents("map_agents:run", options.methods, options)
     for world in options.worlds:
         cells = []
         for method in options.methods:

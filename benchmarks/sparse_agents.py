@@ -15,13 +15,12 @@ import time
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 
-from common import LAM, finish, job
+from common import LAM, finish_agents
 from drogo import Column, MiniGridWorld, OnlineTable
 from drogo.worlds.minigrid import ACTIONS
 from drogo_paper.agents.deep import as_numbers, train_agent
@@ -87,15 +86,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
 
 
 def rows(options: Namespace) -> Iterator[list[str]]:
-    cells: Iterator[Any] = product(range(options.seeds), options.worlds, METHODS)
-    jobs = {
-        (world, method, seed): job(
-            "sparse_agents:run", f"{world}, {method}, seed {seed}", 1.0 / (1 + seed),
-            world=world, method=method, seed=seed, steps=options.steps,
-        )
-        for seed, world, method in cells
-    }  # fmt: skip
-    records = finish(jobs, options.out, options.workers)
+    records = finish_agents("sparse_agents:run", METHODS, options)
     for world in options.worlds:
         runs = [[records[world, method, seed] for seed in range(options.seeds)]
                 for method in METHODS]  # fmt: skip

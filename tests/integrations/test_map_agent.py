@@ -23,7 +23,7 @@ def agents(sb3):
 def test_it_solves_its_world_on_the_exact_map_of_what_it_saw(sb3, agents, tmp_path):
     options = {"problem": Column(lam=20.0), "every": 1}
     agent = agents("table", make(), seed=0, **options)
-    agent.learn(600, progress_bar=False, log_interval=1)
+    agent.learn(600, lambda *_: True, progress_bar=False, log_interval=1)
     assert agent.online.steps == agent.num_timesteps == 600
     assert agent.online.values(PLACES) == pytest.approx(exact.log_column(WORLD.mdp, 20.0), abs=0.3)
     assert agent.logger.name_to_value["map/found"] == 1
@@ -46,6 +46,7 @@ def test_actions_follow_the_values_of_the_map(agents):
     agent.online.known_logits = lambda seen: np.repeat(logits, len(seen), axis=0)
     actions, state = agent.predict(PLACES[0], deterministic=True)
     assert (actions.shape, actions) == ((), 3)
+    assert agent.policy.predict(PLACES[0], deterministic=True)[0] == 3
     many = np.repeat(PLACES[:1], 20_000, axis=0)
     squares = np.array([1, 4, 9, 16]) / 30  # exp(q / 0.5)
     for taken in (agent.predict(many)[0], agent.predict(many, state * 20_000, None, True)[0]):
@@ -98,6 +99,10 @@ def test_wrong_arguments_and_files_are_named(sb3, agents, tmp_path, unchecked):
     other = OnlineTable(*spaces(), Column(lam=3.0))
     with pytest.raises(DamagedFile):
         agents.load(tmp_path / "agent.npz", make(), other)
+    with np.load(tmp_path / "agent.npz") as stored:
+        np.savez(tmp_path / "short.npz", **{**stored, "counters": np.zeros(1, np.int64)})
+    with pytest.raises(DamagedFile):
+        agents.load(tmp_path / "short.npz", make())
     agent.online.save(tmp_path / "map.npz")
     with pytest.raises(DamagedFile):
         agents.load(tmp_path / "map.npz", make())

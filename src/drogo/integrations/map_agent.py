@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from scipy.special import softmax
+from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
+from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -76,31 +78,36 @@ class MapAgent(OffPolicyAlgorithm):
         check_type("env", env, (gymnasium.Env, VecEnv, str), "an environment, a vector or an id")
         options = {"seed": seed, "device": "cpu", "support_multi_env": True, "gradient_steps": 0}
         super().__init__(BasePolicy, env, 0.0, learning_starts=0, **options, **of_agent)
-        if isinstance(online, str):
-            check_choice("online", online, KINDS)
-            seeded = {"seed": seed or 0} if online == "network" else {}
-            given = {"problem": Column(lam=5.0)} | seeded | settings
-            made = KINDS[online](self.observation_space, self.action_space, **given)
-        elif settings:
-            raise unknown_argument(next(iter(settings)), OF_AGENT)
-        else:
-            made = online
-        self.online: AbstractOnlineMap = made
-        self.gamma = made.shaping.discount
+        self.online = self._map_of(online, settings)
+        self.gamma = self.online.shaping.discount
         self.epsilon = check_share("epsilon", epsilon)
         self.temperature = check_positive("temperature", temperature)
-        made.attach(self)
+        self.online.attach(self)
         self._setup_model()
+
+    def _map_of(self, online: AbstractOnlineMap | str, settings: dict[str, Any]) -> Any:
+        """Returns the given map, or the one of a name with these settings."""
+        if not isinstance(online, str):
+            if settings:
+                raise unknown_argument(next(iter(settings)), OF_AGENT)
+            return online
+        check_choice("online", online, KINDS)
+        seeded = {"seed": self.seed or 0} if online == "network" else {}
+        given = {"problem": Column(lam=5.0)} | seeded | settings
+        return KINDS[online](self.observation_space, self.action_space, **given)
 
     def _setup_model(self) -> None:
         self._convert_train_freq()
         self.set_random_seed(self.seed)
         self._rng = np.random.default_rng(self.seed)
-        self.policy = _Policy(self.observation_space, self.action_space)
+        self.policy = _Policy(self)
 
     @staticmethod
     def _wrap_env(env: Any, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
-        return env if isinstance(env, VecEnv) else DummyVecEnv([lambda: Monitor(env)])
+        if isinstance(env, VecEnv):
+            return env
+        plain = not monitor_wrapper or is_wrapped(env, Monitor)
+        return DummyVecEnv([lambda: env if plain else Monitor(env)])
 
     def learn(
         self,
@@ -113,7 +120,10 @@ class MapAgent(OffPolicyAlgorithm):
     ) -> "MapAgent":
         """Acts for some steps and learns from them. The arguments are those of every agent."""
         given = callback if isinstance(callback, list) else [callback] * (callback is not None)
-        callbacks = [LearnMap(self.online), *given]
+        listening = (
+            one if isinstance(one, BaseCallback) else ConvertCallback(one) for one in given
+        )
+        callbacks = [LearnMap(self.online), *listening]
         rest = (log_interval, tb_log_name, reset_num_timesteps, progress_bar)
         return super().learn(total_timesteps, callbacks, *rest)
 
@@ -235,6 +245,8 @@ class MapAgent(OffPolicyAlgorithm):
             made.append(cls(map_, env, **{name: stored[name] for name in ACTING}, **settings))
             check_same(stored, made[0]._request(), "map or agent")
             map_.check_arrays(section(headers, MAP))
+            if headers["counters"].shape != (len(COUNTERS),):
+                raise ValueError("its counters are missing")
 
         arrays, _ = read_arrays(as_path("path", path), KIND, check)
         (agent,) = made
@@ -250,7 +262,11 @@ class MapAgent(OffPolicyAlgorithm):
 
 
 class _Policy(BasePolicy):
-    """A policy without parameters: the agent asks its map."""
+    """A policy without parameters of its own, which asks the agent's map."""
 
-    def _predict(self, observation: Any, deterministic: bool = False) -> Any:
-        raise NotImplementedError
+    def __init__(self, agent: MapAgent) -> None:
+        super().__init__(agent.observation_space, agent.action_space)
+        self._ask = agent.predict
+
+    def _predict(self, observation: Any, deterministic: bool = False) -> torch.Tensor:
+        return torch.as_tensor(self._ask(observation.numpy(), deterministic=deterministic)[0])
